@@ -1,0 +1,69 @@
+// A fused model in memory, its file, and the TorchScript module that trains it.
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "chorus/batch_graph.h"
+#include "chorus/loss.h"
+#include "chorus/member.h"
+#include "chorus/optimizer.h"
+
+namespace chorus {
+
+struct FusedModel {
+  std::vector<std::string> member_names;
+  std::vector<uint64_t> member_seeds;
+  /// Graphs, names, roles, specs of one member; `value` of its slots is undefined (see `tensors`).
+  Member prototype;
+  std::vector<at::Tensor> tensors;  ///< per slot: [K,...] where stacked, else the one shared copy
+  std::vector<bool> stacked;        ///< per slot
+  std::optional<LossSpec> loss;
+  std::optional<OptimizerSpec> optimizer;
+  at::Tensor active;                ///< [K] bool
+  at::Tensor step;                  ///< [K] int64: updates done, per member
+  /// Optimizer state: "exp_avg" -> [K,P]; of a further dtype group "exp_avg_f64", ...
+  std::map<std::string, at::Tensor> state;
+  nlohmann::json info;              ///< certificate, content hashes, versions: goes to chorus.json as it is
+
+  size_t k() const { return member_names.size(); }
+};
+
+/// Slots that training moves: parameters that require a gradient and that the train graph's outputs depend on.
+std::vector<size_t> trainableSlots(const FusedModel& model);
+
+struct BuildOptions {
+  /// Draw masks from counters (chorus:: ops of the runtime) instead of PyTorch's generator. Such a module cannot be saved.
+  bool counter_based_random = false;
+  std::set<std::string> disabled;          ///< passes and rules
+  std::vector<Decision>* decisions = nullptr;
+};
+
+/// Stacks members that are proved equal. Constants (role Constant) stay shared.
+FusedModel stackMembers(const std::vector<Member>& members);
+
+/// The module of docs/contract.md section 3. It holds the very tensors of `model`: training it moves them.
+torch::jit::Module buildModule(const FusedModel& model, const BuildOptions& options = {});
+
+/// Writes to a temporary file beside `path`, syncs, renames.
+void writeFused(const FusedModel& model, const std::string& path);
+/// Throws Refused where the file is not a fused file, is hostile, or is of a newer format.
+FusedModel readFused(const std::string& path);
+bool isFusedFile(const std::string& path);
+
+/// Member k as an ordinary TorchScript module: its own names, ties, shapes, dtypes; train() and eval() work.
+torch::jit::Module memberModule(const FusedModel& model, size_t k);
+
+/// Members by index, in this order; repeats are refused. Slices every stacked tensor (copies).
+FusedModel selectMembers(const FusedModel& model, const std::vector<size_t>& members);
+/// `b` behind `a`. Both must come from the same structure.
+FusedModel appendMembers(const FusedModel& a, const FusedModel& b);
+
+}  // namespace chorus

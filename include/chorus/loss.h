@@ -1,0 +1,65 @@
+// Losses: one file of lib/losses/ each, defining one function named after it that returns its LossDefinition.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace chorus {
+
+/// `--loss NAME` and its `--loss-arg NAME=VALUE`s, as text; values are checked by the loss. An argument of K values has K
+/// entries, otherwise one. `weight=w.npy` arrives in `tensors`.
+struct LossSpec {
+  std::string name;
+  std::map<std::string, std::vector<std::string>> arguments;
+  std::map<std::string, at::Tensor> tensors;
+};
+
+/// What a loss is built for. Ranks and dtypes are the member's.
+struct LossRequest {
+  LossSpec spec;
+  size_t k = 1;
+  std::vector<size_t> output_ranks;                  ///< of the model's tensors, in order
+  std::vector<at::ScalarType> output_dtypes;
+  std::vector<std::vector<std::optional<int64_t>>> output_sizes;
+};
+
+/// The loss as TorchScript. `body` is the indented body of
+///
+///     def chorus_loss(self, outputs: List[Tensor], target: Tensor) -> Tensor:   # outputs [K,N,...] -> [K]
+///
+/// It may read `self.chorus.K_NAME` for each entry of `constants` ("K_NAME": [K,...] tensors, or shared ones listed in
+/// `shared_constants`). `target` may be shared or stacked: the body decides by its rank alone, and expands a shared one.
+/// K is `outputs[0].size(0)`, never a literal. Each member divides by its own count.
+struct LossCode {
+  std::string body;
+  std::map<std::string, at::Tensor> constants;
+  std::map<std::string, at::Tensor> shared_constants;
+};
+
+/// How a target is validated before the first step (runtime).
+struct TargetRule {
+  bool class_indices = false;        ///< integer targets are class numbers
+  std::optional<int64_t> classes;    ///< then they lie in [0, classes) or equal ignore_index
+  std::vector<int64_t> ignored;      ///< ignore_index, one or K
+  size_t index_rank = 0;             ///< member rank of an integer target
+  size_t dense_rank = 0;             ///< member rank of a floating target; 0: none is accepted
+};
+
+struct LossDefinition {
+  std::string name;
+  std::string summary;
+  std::vector<std::string> arguments;  ///< accepted --loss-arg names
+  std::function<LossCode(const LossRequest&)> build;   ///< throws Refused on a bad argument
+  std::function<TargetRule(const LossRequest&)> target;
+};
+
+const std::vector<LossDefinition>& allLosses();
+/// Throws Refused (usage) with the nearest name.
+const LossDefinition& findLoss(const std::string& name);
+
+}  // namespace chorus

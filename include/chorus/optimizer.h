@@ -1,0 +1,54 @@
+// Optimizers: one file of lib/optimizers/ each, defining one function named after it that returns its definition.
+//
+// An update is written once, for all K members and all parameters: the parameters of one dtype are concatenated to
+// p [K,P], their gradients to g [K,P], every state slot is one buffer [K,P], every hyperparameter a [K] fp64 tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace chorus {
+
+/// One number per member and step, e.g. lr. `minimum`/`maximum` bound it as torch.optim does.
+struct Hyperparameter {
+  std::string name;                    ///< torch's own argument name, e.g. "weight_decay"; pairs are "beta1", "beta2"
+  std::optional<double> default_value; ///< none: must be given
+  double minimum = 0;
+  std::optional<double> below;         ///< exclusive upper bound
+};
+
+struct OptimizerDefinition {
+  std::string name;
+  std::string summary;
+  std::vector<Hyperparameter> hyperparameters;
+  std::vector<std::string> flags;        ///< e.g. "nesterov"; hold for all members
+  std::vector<std::string> slots;        ///< state, each [K,P] of the parameters' dtype, zero at the start
+  /// Slots that a flag adds, e.g. {"amsgrad", "max_exp_avg_sq"}.
+  std::map<std::string, std::string> flag_slots;
+  /// TorchScript body of
+  ///
+  ///     def chorus_update_NAME(p: Tensor, g: Tensor, step: Tensor, SLOT: Tensor..., HYPER: Tensor..., FLAG: bool...)
+  ///         -> Tuple[Tensor, SLOT...]
+  ///
+  /// p, g, slots: [K,P]. step: [K,1] fp64, the number of this update, from 1. HYPER: [K,1] fp64. Returns the new p and the
+  /// new slots as new tensors (never in place, so that inactive members can be masked by selection). Scalar arithmetic stays
+  /// in fp64 on [K,1] and is cast to p's dtype where it meets a [K,P] tensor, which is what torch.optim does.
+  std::string body;
+};
+
+/// `--optimizer NAME` with its values: one per member.
+struct OptimizerSpec {
+  std::string name;
+  std::map<std::string, std::vector<double>> values;  ///< every hyperparameter of the definition, K entries each
+  std::map<std::string, bool> flags;
+};
+
+const std::vector<OptimizerDefinition>& allOptimizers();
+/// Throws Refused (usage) with the nearest name.
+const OptimizerDefinition& findOptimizer(const std::string& name);
+
+}  // namespace chorus

@@ -1,0 +1,18 @@
+# Compiler settings that every target of ours shares: target chorus_options.
+add_library(chorus_options INTERFACE)
+target_compile_options(chorus_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
+if(CHORUS_SANITIZE)
+  target_compile_options(chorus_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
+                         -fno-sanitize-recover=undefined)
+  target_link_options(chorus_options INTERFACE -fsanitize=address,undefined)
+endif()
+target_compile_definitions(chorus_options INTERFACE CHORUS_VERSION="${PROJECT_VERSION}")
+
+find_program(CHORUS_CCACHE ccache)
+if(CHORUS_CCACHE)
+  # A precompiled header defeats ccache unless it is told to trust the compiler about it.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CHORUS_CCACHE})
+  target_compile_options(chorus_options INTERFACE -fpch-preprocess)
+endif()
