@@ -1,0 +1,159 @@
+#include "chorus/random.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include "chorus/diagnostics.h"
+
+namespace chorus {
+namespace {
+
+thread_local const RandomContext* current_context = nullptr;
+
+uint32_t low(uint64_t value) { return static_cast<uint32_t>(value); }
+uint32_t high(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
+
+/// The values of one block of a mask: element i of the member is dropped iff word i is below
+/// `threshold`.
+struct MaskRule {
+  uint64_t threshold;  ///< p * 2^32, so that p = 1 drops every word and p = 0 none
+  double scale;
+};
+
+MaskRule maskRule(double p) {
+  if (!(p >= 0 && p <= 1)) {
+    throw Refused(
+        error("dropout probability has to be between 0 and 1, but is " + std::to_string(p)));
+  }
+  return {static_cast<uint64_t>(std::llround(p * 4294967296.0)), p == 1 ? 0.0 : 1.0 / (1.0 - p)};
+}
+
+template <typename T>
+void fillMask(T* out, int64_t numel, const RandomStream& stream, MaskRule rule) {
+  const T kept = static_cast<T>(rule.scale);
+  const int64_t blocks = (numel + 3) / 4;
+  at::parallel_for(0, blocks, 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      const PhiloxCounter words = stream.block(static_cast<uint64_t>(b));
+      const int64_t count = std::min<int64_t>(4, numel - 4 * b);
+      for (int64_t j = 0; j < count; ++j) {
+        out[4 * b + j] = words[j] < rule.threshold ? T(0) : kept;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+PhiloxCounter philox(PhiloxCounter c, PhiloxKey key) {
+  // Multipliers and Weyl increments of the paper, table 2 and section 3.1.
+  constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = kMultiplier0 * c[0];
+    const uint64_t product1 = kMultiplier1 * c[2];
+    c = {high(product1) ^ c[1] ^ key[0], low(product1), high(product0) ^ c[3] ^ key[1],
+         low(product0)};
+    key = {key[0] + kWeyl0, key[1] + kWeyl1};
+  }
+  return c;
+}
+
+RandomStream RandomStream::of(Purpose purpose, uint64_t run_seed, uint64_t member_seed,
+                              uint64_t step, uint64_t node) {
+  // Two keyed bijections absorb all five numbers into the 128 bits of key and nonce.
+  const PhiloxCounter seeds =
+      philox({low(run_seed), high(run_seed), low(member_seed), high(member_seed)},
+             {static_cast<uint32_t>(purpose), 0});
+  PhiloxCounter place =
+      philox({low(step), high(step), low(node), high(node)}, {seeds[0], seeds[1]});
+  return {{place[0] ^ seeds[2], place[1] ^ seeds[3]}, {place[2], place[3]}};
+}
+
+PhiloxCounter RandomStream::block(uint64_t index) const {
+  return philox({low(index), high(index), nonce[0], nonce[1]}, key);
+}
+
+uint32_t RandomDraws::next() {
+  if (index_ % 4 == 0) words_ = stream_.block(index_ / 4);
+  return words_[index_++ % 4];
+}
+
+uint64_t RandomDraws::below(uint64_t bound) {
+  // Words are masked to the bits that `bound` needs and drawn again where they are too large: no
+  // modulo bias.
+  uint64_t mask = bound - 1;
+  for (int shift = 1; shift < 64; shift *= 2) mask |= mask >> shift;
+  while (true) {
+    uint64_t word = next();
+    if (high(mask) != 0) word |= uint64_t{next()} << 32;
+    word &= mask;
+    if (word < bound) return word;
+  }
+}
+
+at::Tensor randomOrder(int64_t n, RandomStream stream) {
+  at::Tensor order = at::arange(n, at::kLong);
+  int64_t* rows = order.data_ptr<int64_t>();
+  RandomDraws draws(stream);
+  for (int64_t i = n - 1; i > 0; --i) {
+    std::swap(rows[i], rows[draws.below(static_cast<uint64_t>(i) + 1)]);
+  }
+  return order;
+}
+
+at::Tensor sharedOrder(int64_t n, uint64_t run_seed, uint64_t epoch) {
+  return randomOrder(n, RandomStream::of(Purpose::SharedOrder, run_seed, 0, epoch, 0));
+}
+
+at::Tensor memberOrder(int64_t n, uint64_t run_seed, uint64_t member_seed, uint64_t epoch) {
+  return randomOrder(n, RandomStream::of(Purpose::MemberOrder, run_seed, member_seed, epoch, 0));
+}
+
+RandomScope::RandomScope(const RandomContext& context) : outer_(current_context) {
+  current_context = &context;
+}
+RandomScope::~RandomScope() { current_context = outer_; }
+
+at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked) {
+  const RandomContext* context = current_context;
+  if (!context) throw Refused(internalError("chorus::keep_mask runs outside of a RandomScope"));
+  const size_t members = stacked ? static_cast<size_t>(like.size(0)) : 1;
+  if (context->member_seeds.size() != members || context->steps.size() != members) {
+    throw Refused(internalError("chorus::keep_mask draws for " + std::to_string(members) +
+                                " members, but the run has " +
+                                std::to_string(context->member_seeds.size())));
+  }
+  const MaskRule rule = maskRule(p);
+  at::Tensor mask = at::empty(like.sizes(), like.options().device(at::kCPU).requires_grad(false));
+  const int64_t numel = mask.numel() / static_cast<int64_t>(members);
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, mask.scalar_type(), "keep_mask", [&] {
+    for (size_t k = 0; k < members; ++k) {
+      const RandomStream stream =
+          RandomStream::of(Purpose::Mask, context->run_seed, context->member_seeds[k],
+                           static_cast<uint64_t>(context->steps[k]), static_cast<uint64_t>(node));
+      fillMask(mask.data_ptr<scalar_t>() + static_cast<int64_t>(k) * numel, numel, stream, rule);
+    }
+  });
+  return like.device().is_cpu() ? mask : mask.to(like.device());
+}
+
+void registerRandomOps() {
+  static const bool registered = [] {
+    torch::jit::registerOperator(torch::jit::Operator(
+        "chorus::keep_mask(Tensor like, float p, int node, bool stacked) -> Tensor",
+        [](torch::jit::Stack& stack) {
+          const bool stacked = torch::jit::pop(stack).toBool();
+          const int64_t node = torch::jit::pop(stack).toInt();
+          const double p = torch::jit::pop(stack).toDouble();
+          const at::Tensor like = torch::jit::pop(stack).toTensor();
+          torch::jit::push(stack, keepMask(like, p, node, stacked));
+        },
+        c10::AliasAnalysisKind::FROM_SCHEMA));
+    return true;
+  }();
+  static_cast<void>(registered);
+}
+
+}  // namespace chorus
