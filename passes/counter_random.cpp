@@ -1,0 +1,168 @@
+#include <cmath>
+
+#include "chorus/diagnostics.h"
+#include "chorus/member.h"
+#include "chorus/pass.h"
+
+namespace chorus {
+namespace {
+
+using torch::jit::Graph;
+using torch::jit::NamedValue;
+using torch::jit::Node;
+using torch::jit::Value;
+
+/// Ops that draw whatever their arguments are; those that can be switched off are in `draws`.
+const std::set<std::string> kAlwaysRandom = {
+    "aten::bernoulli",     "aten::rand",        "aten::rand_like",       "aten::randn",
+    "aten::randn_like",    "aten::randint",     "aten::randint_like",    "aten::randperm",
+    "aten::normal",        "aten::multinomial", "aten::poisson",         "aten::binomial",
+    "aten::exponential",   "aten::uniform",     "aten::geometric",       "aten::cauchy",
+    "aten::log_normal",    "aten::random",      "aten::_standard_gamma", "aten::_sample_dirichlet",
+    "aten::native_dropout"};
+const std::set<std::string> kDropouts = {"aten::dropout", "aten::feature_dropout",
+                                         "aten::alpha_dropout", "aten::feature_alpha_dropout"};
+
+std::optional<c10::IValue> constantArgument(const Node* node, const std::string& name) {
+  const auto index = node->schema().argumentIndexWithName(name);
+  if (!index) return std::nullopt;
+  return torch::jit::toIValue(node->input(static_cast<size_t>(*index)));
+}
+
+/// A flag or probability that is not a constant counts as on.
+bool isOn(const Node* node, const std::string& flag) {
+  const auto value = constantArgument(node, flag);
+  return !value || (value->isBool() && value->toBool());
+}
+bool isPositive(const Node* node, const std::string& probability) {
+  const auto value = constantArgument(node, probability);
+  return !value || (value->isDouble() && value->toDouble() > 0);
+}
+
+bool draws(const Node* node) {
+  const std::string op = node->kind().toQualString();
+  if (kAlwaysRandom.count(op)) return true;
+  if (kDropouts.count(op)) return isOn(node, "train");
+  if (op == "aten::rrelu") return isOn(node, "training");
+  if (op == "aten::rrelu_with_noise") return isOn(node, "training");
+  if (op == "aten::scaled_dot_product_attention") return isPositive(node, "dropout_p");
+  if (op == "aten::lstm" || op == "aten::gru" || op == "aten::rnn_tanh" || op == "aten::rnn_relu") {
+    return isOn(node, "train") && isPositive(node, "dropout");
+  }
+  return false;
+}
+
+/// Emits in place of `node`: what is inserted takes its source range and scope.
+struct Replacement {
+  Graph& graph;
+  Node* node;
+
+  Value* add(const std::string& op, const std::vector<NamedValue>& arguments,
+             const c10::TypePtr& type) {
+    torch::jit::WithCurrentScope scope(graph, node->scope());
+    Value* value =
+        graph.insert(c10::Symbol::fromQualString(op), arguments, {}, node->sourceRange());
+    value->setType(type);
+    return value;
+  }
+
+  /// Built by hand: the runtime registers the op, this library does not know it.
+  Value* keepMask(Value* like, double p, int64_t index) {
+    torch::jit::WithCurrentScope scope(graph, node->scope());
+    Node* mask = graph.create(
+        c10::Symbol::fromQualString("chorus::keep_mask"),
+        {like, graph.insertConstant(p), graph.insertConstant(index), graph.insertConstant(false)});
+    mask->setSourceRange(node->sourceRange());
+    mask->output()->setType(like->type());
+    return graph.insertNode(mask)->output();
+  }
+};
+
+/// [N,C,H,...] -> [N,C,1,...]: one draw per channel.
+Value* onePerChannel(Replacement& emit, Value* x) {
+  const auto type = x->type()->cast<c10::TensorType>();
+  const auto rank = type ? type->dim() : std::nullopt;
+  if (!rank) throw Refused(internalError("a feature dropout reads a tensor of unknown rank"));
+  std::vector<std::optional<int64_t>> sizes(*rank, 1);
+  for (size_t d = 0; d < std::min<size_t>(2, *rank); ++d) sizes[d] = type->sizes()[d];
+  const auto reduced = c10::TensorType::create(type->scalarType(), type->device(),
+                                               c10::SymbolicShape(sizes), {}, type->requiresGrad());
+  for (size_t d = 2; d < *rank; ++d) {
+    x = emit.add("aten::slice", {x, static_cast<int64_t>(d), 0, 1, 1}, reduced);
+  }
+  return x;
+}
+
+/// Kept elements stay and dropped ones become -alpha; then a * x + b restores mean and variance.
+Value* alphaDropout(Replacement& emit, Value* x, Value* mask, double p) {
+  constexpr double kAlpha = 1.7580993408473766;  // SELU's scale * alpha
+  const double a = 1.0 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
+  const auto type = mask->type();
+  Value* kept = emit.add("aten::sign", {mask}, type);
+  Value* shift = emit.add("aten::add", {kept, -1.0}, type);
+  shift = emit.add("aten::mul", {shift, kAlpha * a}, type);
+  shift = emit.add("aten::add", {shift, kAlpha * a * p}, type);
+  Value* product = emit.add("aten::mul", {x, emit.add("aten::mul", {kept, a}, type)}, x->type());
+  return emit.add("aten::add", {product, shift}, x->type());
+}
+
+/// The value that replaces the dropout's output.
+Value* rewriteDropout(Replacement& emit, int64_t index) {
+  const Node* node = emit.node;
+  Value* x = emit.node->input(0);
+  const auto constant = constantArgument(node, "p");
+  if (!constant || !constant->isDouble()) {
+    throw Refused(
+        unsupported("a dropout whose probability is computed by the model", placeOf(node)));
+  }
+  const double p = constant->toDouble();
+  if (p == 0) return x;
+  const std::string op = node->kind().toQualString();
+  const bool per_channel = op.find("feature") != std::string::npos;
+  Value* mask = emit.keepMask(per_channel ? onePerChannel(emit, x) : x, p, index);
+  // At p = 1 alpha dropout has no finite scale: PyTorch multiplies by zero, as plain dropout does.
+  if (op.find("alpha") == std::string::npos || p == 1) {
+    return emit.add("aten::mul", {x, mask}, node->output()->type());
+  }
+  return alphaDropout(emit, x, mask, p);
+}
+
+[[noreturn]] void refuse(const Node* node) {
+  const std::string op = node->kind().toUnqualString();
+  Message message = unsupported(
+      "'" + op + "' draws random numbers that are not yet a function of the member's seed",
+      placeOf(node));
+  message.note("chorus-run draws the masks of the dropout family only");
+  throw Refused(message);
+}
+
+void run(std::shared_ptr<Graph>& graph) {
+  std::vector<Node*> random;
+  for (Node* node : graph->nodes()) {
+    if (draws(node)) random.push_back(node);
+  }
+  for (size_t i = 0; i < random.size(); ++i) {
+    Node* node = random[i];
+    if (!kDropouts.count(node->kind().toQualString())) refuse(node);
+    torch::jit::WithInsertPoint here(node);
+    Replacement emit{*graph, node};
+    node->output()->replaceAllUsesWith(rewriteDropout(emit, static_cast<int64_t>(i)));
+    node->destroy();
+  }
+}
+
+}  // namespace
+
+Pass counter_random() {
+  return {"counter_random", "masks of dropout become a function of (seed, member seed, step, node)",
+          "dropout(x, p, True)  ==>  mul(x, chorus::keep_mask(x, p, i, False))\n"
+          "where i is the index of the node among the random nodes of the canonical graph. "
+          "feature_dropout draws one\n"
+          "number per channel; alpha_dropout keeps PyTorch's scale and shift. Dropouts with p = 0 "
+          "go, but count.\n"
+          "Refuses every other op that draws. The runtime registers chorus::keep_mask "
+          "(chorus/random.h).",
+          /*optional=*/false, run};
+}
+
+}  // namespace chorus
