@@ -1,0 +1,45 @@
+#include <algorithm>
+
+#include "tools/common/training_options.h"
+#include "tools/common/values.h"
+
+namespace chorus {
+namespace {
+
+bool isArrayFile(const std::string& text) { return text.ends_with(".npy"); }
+
+}  // namespace
+
+std::optional<LossSpec> lossSpec(const TrainingOptions& options, size_t k) {
+  if (options.loss.empty()) {
+    if (!options.loss_arguments.empty()) {
+      throw Refused(
+          usage("--loss-arg '" + options.loss_arguments.front() + "' is given without --loss"));
+    }
+    return std::nullopt;
+  }
+  const LossDefinition& definition = findLoss(options.loss);
+  LossSpec spec;
+  spec.name = definition.name;
+  for (const std::string& text : options.loss_arguments) {
+    const auto [name, value] = splitAssignment("--loss-arg", text);
+    const auto& known = definition.arguments;
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string near = nearest(name, known);
+      throw Refused(usage("loss '" + definition.name + "' has no argument '" + name + "'" +
+                          (near.empty() ? "" : "; did you mean '" + near + "'?")));
+    }
+    if (spec.arguments.count(name) || spec.tensors.count(name)) {
+      throw Refused(usage("--loss-arg '" + name + "' is given twice"));
+    }
+    if (isArrayFile(value)) {
+      throw Refused(unsupported("a loss argument from a file: '" + text + "'"));
+    }
+    std::vector<std::string> values = splitText(value, ',');
+    if (values.size() != 1) values = oneOrKTexts("--loss-arg " + name, value, k);
+    spec.arguments[name] = values;
+  }
+  return spec;
+}
+
+}  // namespace chorus
