@@ -1,0 +1,102 @@
+#include "lib/import/example_run.h"
+
+#include <torch/csrc/jit/runtime/operator.h>
+
+namespace chorus {
+namespace {
+
+using torch::jit::Stack;
+
+c10::IValue mapTensors(const c10::IValue& value,
+                       const std::function<at::Tensor(const at::Tensor&)>& map) {
+  if (value.isTensor()) return value.toTensor().defined() ? map(value.toTensor()) : value;
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorVector()) list.push_back(map(t));
+    return list;
+  }
+  if (value.isList() && value.toList().elementType()->cast<c10::OptionalType>()) {
+    c10::impl::GenericList list(value.toList().elementType());
+    for (const c10::IValue& item : value.toListRef()) list.push_back(mapTensors(item, map));
+    return list;
+  }
+  return value;
+}
+
+c10::IValue onMeta(const c10::IValue& value) {
+  if (value.isDevice()) return c10::Device(at::kMeta);
+  return value;
+}
+
+/// Known numbers (0-d CPU tensors) may meet meta tensors, anything else has to be meta too.
+c10::IValue withoutData(const c10::IValue& value) {
+  return mapTensors(value, [](const at::Tensor& t) {
+    return t.is_meta() || (t.dim() == 0) ? t : t.to(at::kMeta);
+  });
+}
+
+bool anyMeta(const Stack& inputs) {
+  bool found = false;
+  for (const c10::IValue& value : inputs) {
+    mapTensors(value, [&](const at::Tensor& t) {
+      found |= t.is_meta();
+      return t;
+    });
+  }
+  return found;
+}
+
+Stack runOnZeros(torch::jit::Operation& operation, const Stack& inputs) {
+  Stack stack;
+  for (const c10::IValue& value : inputs) {
+    c10::IValue mapped = value.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : value;
+    stack.push_back(mapTensors(mapped, [](const at::Tensor& t) {
+      return t.is_meta() ? at::zeros(t.sizes(), t.options().device(at::kCPU)) : t;
+    }));
+  }
+  operation(stack);
+  for (c10::IValue& value : stack) {
+    value = mapTensors(value, [](const at::Tensor& t) { return t.to(at::kMeta); });
+  }
+  return stack;
+}
+
+}  // namespace
+
+Stack runOnExamples(const Node* node, Stack inputs) {
+  at::NoGradGuard no_grad;
+  torch::jit::Operation operation = node->getOperation();
+  const bool creates =
+      std::any_of(node->outputs().begin(), node->outputs().end(),
+                  [](const Value* v) { return v->type()->isSubtypeOf(*c10::TensorType::get()); });
+  for (c10::IValue& value : inputs) value = creates ? onMeta(value) : value;
+  if (anyMeta(inputs)) {
+    for (c10::IValue& value : inputs) value = withoutData(value);
+  }
+  const Stack kept = inputs;
+  try {
+    operation(inputs);
+    return inputs;
+  } catch (const c10::NotImplementedError&) {
+    return runOnZeros(operation, kept);
+  }
+}
+
+c10::TensorTypePtr typeOf(const at::Tensor& first, const at::Tensor& second) {
+  std::vector<std::optional<int64_t>> sizes;
+  for (int64_t d = 0; d < first.dim(); ++d) {
+    const bool fixed = d < second.dim() && first.size(d) == second.size(d);
+    sizes.push_back(fixed ? std::optional<int64_t>(first.size(d)) : std::nullopt);
+  }
+  const c10::VaryingShape<int64_t> strides(first.dim());
+  return c10::TensorType::create(first.scalar_type(), std::nullopt,
+                                 c10::VaryingShape<int64_t>(sizes), strides, std::nullopt);
+}
+
+at::Tensor exampleOf(const InputSpec& spec, int64_t n) {
+  std::vector<int64_t> sizes;
+  for (const auto& size : spec.sizes) sizes.push_back(size.value_or(n));
+  return at::empty(sizes, at::TensorOptions(spec.dtype).device(at::kMeta));
+}
+
+}  // namespace chorus

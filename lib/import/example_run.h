@@ -1,0 +1,20 @@
+// Runs single ops on example tensors: meta tensors, so that only shapes and dtypes are computed.
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include "chorus/member.h"
+
+namespace chorus {
+
+/// Runs the op of `node` on `inputs`; returns its outputs. Devices among the inputs become the meta
+/// device; an op without a meta kernel runs on zeros. Throws c10::Error as the op does.
+torch::jit::Stack runOnExamples(const Node* node, torch::jit::Stack inputs);
+
+/// The tensor type that fits both examples: dims that differ are unknown.
+c10::TensorTypePtr typeOf(const at::Tensor& first, const at::Tensor& second);
+
+/// An example of this spec with `n` in place of N, on the meta device.
+at::Tensor exampleOf(const InputSpec& spec, int64_t n);
+
+}  // namespace chorus

@@ -1,0 +1,347 @@
+// Ops on tensors and numbers: performed on both examples, and emitted unless the result is the same
+// constant for every batch size.
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include "lib/import/example_run.h"
+#include "lib/import/specializer.h"
+
+namespace chorus {
+namespace {
+
+using torch::jit::Stack;
+
+bool isTensorType(const c10::TypePtr& type) {
+  if (const auto optional = type->cast<c10::OptionalType>())
+    return isTensorType(optional->getElementType());
+  if (const auto list = type->cast<c10::ListType>()) return isTensorType(list->getElementType());
+  return type->isSubtypeOf(*c10::TensorType::get());
+}
+
+bool makesTensors(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.returns().begin(), schema.returns().end(),
+                     [](const c10::Argument& a) { return isTensorType(a.type()); });
+}
+
+bool writesFirst(const c10::FunctionSchema& schema) {
+  if (schema.arguments().empty()) return false;
+  const auto* alias = schema.arguments()[0].alias_info();
+  return alias && alias->isWrite();
+}
+
+bool isNumberArithmetic(const std::string& name) {
+  static const std::set<std::string> names = {"aten::add", "aten::sub", "aten::mul", "aten::div",
+                                              "aten::neg"};
+  return names.count(name) > 0;
+}
+
+c10::TypePtr elementType(const Abstract& list) {
+  if (list.type) {
+    if (const auto type = list.type->cast<c10::ListType>()) return type->getElementType();
+  }
+  if (list.items.empty() || list.items[0]->kind == Abstract::Kind::Tensor)
+    return c10::TensorType::get();
+  return list.items[0]->first.type();
+}
+
+}  // namespace
+
+c10::IValue Specializer::concrete(const AbstractPtr& a, bool second) const {
+  switch (a->kind) {
+    case Abstract::Kind::Plain:
+      return second ? a->second : a->first;
+    case Abstract::Kind::Tensor:
+      return second ? a->cell->second : a->cell->first;
+    case Abstract::Kind::List: {
+      c10::impl::GenericList list(elementType(*a));
+      for (const AbstractPtr& item : a->items) list.push_back(concrete(item, second));
+      return list;
+    }
+    case Abstract::Kind::Tuple: {
+      std::vector<c10::IValue> items;
+      for (const AbstractPtr& item : a->items) items.push_back(concrete(item, second));
+      return c10::ivalue::Tuple::create(items);
+    }
+    default:
+      throw Refused(unsupported("a dict or an object is given to an operator"));
+  }
+}
+
+Value* Specializer::device() {
+  if (!device_) {
+    // Never a literal: the device of the data, so that the graph moves with its module.
+    torch::jit::WithInsertPoint first(graph_->block()->param_node()->next());
+    Value* anchor = graph_->inputs().at(0);
+    Node* made = graph_->insertNode(graph_->create(c10::prim::device, {anchor}));
+    device_ = made->output()->setType(c10::DeviceObjType::get());
+  }
+  return device_;
+}
+
+Value* Specializer::materialize(const AbstractPtr& a, const c10::TypePtr& wanted) {
+  switch (a->kind) {
+    case Abstract::Kind::Plain:
+      if (a->value) return a->value;
+      if (a->number) return read(a->number->cell);
+      if (a->first.isDevice()) return device();
+      return graph_->insertConstant(a->first);
+    case Abstract::Kind::Tensor:
+      return read(a->cell);
+    case Abstract::Kind::List: {
+      if (!holdsTensor(a) && !holdsVarying(a)) return graph_->insertConstant(concrete(a, false));
+      c10::TypePtr element = elementType(*a);
+      if (const auto list = wanted ? wanted->cast<c10::ListType>() : nullptr)
+        element = list->getElementType();
+      std::vector<Value*> values;
+      for (const AbstractPtr& item : a->items) values.push_back(materialize(item));
+      return graph_->insertNode(graph_->createList(element, values))->output();
+    }
+    case Abstract::Kind::Tuple: {
+      std::vector<Value*> values;
+      for (const AbstractPtr& item : a->items) values.push_back(materialize(item));
+      return graph_->insertNode(graph_->createTuple(values))->output();
+    }
+    default:
+      throw Refused(unsupported("a dict or an object is given to an operator"));
+  }
+}
+
+std::vector<AbstractPtr> Specializer::runOperator(const Node& node, const Arguments& arguments) {
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  Call call{&node, node.kind().toQualString(), arguments, schema};
+  if (!schema) {
+    if (node.kind() == c10::prim::NumToTensor || node.kind() == c10::prim::device)
+      return emit(call);
+    refuseUnsupported(&node, "the operation " + call.name);
+  }
+  if (schema->hasAnyAliasInfo() && writesFirst(*schema)) return runInPlace(call);
+  return perform(call);
+}
+
+std::vector<AbstractPtr> Specializer::perform(const Call& given) {
+  Call call = given;
+  std::vector<AbstractPtr> outputs;
+  if (call.name == "prim::NumToTensor" || call.name == "aten::scalar_tensor") return emit(call);
+  if (applyMode(call, outputs)) return outputs;
+  if (isReadOfContents(call)) return readContents(call);
+  const bool numbers = std::any_of(call.arguments.begin(), call.arguments.end(),
+                                   [](const AbstractPtr& a) { return a->number != nullptr; });
+  if (numbers) return withNumbersAsTensors(call);
+  const bool tensors = std::any_of(call.arguments.begin(), call.arguments.end(), holdsTensor);
+  if (makesTensors(*call.schema)) return emit(call);
+  return tensors ? readMetadata(call) : foldPlain(call);
+}
+
+std::vector<AbstractPtr> Specializer::foldPlain(const Call& call) {
+  const bool varies = std::any_of(call.arguments.begin(), call.arguments.end(), holdsVarying);
+  if (varies) return emit(call);
+  Stack stack;
+  for (const AbstractPtr& a : call.arguments) stack.push_back(concrete(a, false));
+  try {
+    call.node->getOperation()(stack);
+  } catch (const std::exception& failure) {
+    refuse(call.node, std::string("the model fails: ") + failure.what());
+  }
+  std::vector<AbstractPtr> outputs;
+  for (size_t i = 0; i < stack.size(); ++i) {
+    outputs.push_back(fromIValues(stack[i], stack[i], call.node->outputs()[i]->type()));
+  }
+  return outputs;
+}
+
+/// Sizes, ranks, dtypes: constants, unless they follow the batch size.
+std::vector<AbstractPtr> Specializer::readMetadata(const Call& call) {
+  if (call.name == "aten::size" && call.arguments.size() == 1) {
+    const TensorCell& cell = *call.arguments[0]->cell;
+    std::vector<AbstractPtr> sizes;
+    for (int64_t d = 0; d < cell.first.dim(); ++d) {
+      sizes.push_back(cell.first.size(d) == cell.second.size(d)
+                          ? plain(cell.first.size(d))
+                          : emitOne(call.node, "aten::size", {call.arguments[0], plain(d)}));
+    }
+    return {container(Abstract::Kind::List, sizes, c10::ListType::ofInts())};
+  }
+  Stack first, second;
+  for (const AbstractPtr& a : call.arguments) {
+    first.push_back(concrete(a, false));
+    second.push_back(concrete(a, true));
+  }
+  try {
+    call.node->getOperation()(first);
+    call.node->getOperation()(second);
+  } catch (const std::exception& failure) {
+    refuseUnsupported(call.node, call.name + " needs the values of a tensor");
+  }
+  const bool varies = std::any_of(call.arguments.begin(), call.arguments.end(), holdsVarying);
+  std::vector<AbstractPtr> outputs;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const bool same = !varies && first[i].type()->isSubtypeOf(*second[i].type()) &&
+                      (first[i].isNone() || first[i] == second[i]);
+    if (!same) return emit(call);
+    outputs.push_back(fromIValues(first[i], second[i], call.node->outputs()[i]->type()));
+  }
+  return outputs;
+}
+
+bool Specializer::isReadOfContents(const Call& call) const {
+  static const std::set<std::string> readers = {
+      "aten::Int",         "aten::Float",        "aten::Bool", "aten::item", "aten::ScalarImplicit",
+      "aten::IntImplicit", "aten::FloatImplicit"};
+  return readers.count(call.name) && call.arguments.at(0)->kind == Abstract::Kind::Tensor;
+}
+
+/// `float(t)`: of a tensor made from a number, that number; else a number that stays a tensor in
+/// the graph.
+std::vector<AbstractPtr> Specializer::readContents(const Call& call) {
+  const AbstractPtr& tensor = call.arguments[0];
+  if (tensor->number) return {tensor->number};
+  const TensorCell& cell = *tensor->cell;
+  const bool is_float = call.name == "aten::Float" || call.name == "aten::FloatImplicit";
+  if (!cell.known()) {
+    auto made =
+        plain(is_float || at::isFloatingType(cell.first.scalar_type()) ? c10::IValue(1.0)
+                                                                       : c10::IValue(int64_t{1}));
+    if (call.name == "aten::Bool")
+      refuseUnsupported(call.node, "a decision depends on the values of a tensor");
+    made->number = tensor;
+    made->varies = true;
+    return {made};
+  }
+  if (cell.varies) return emit(call);
+  Stack stack{cell.first};
+  call.node->getOperation()(stack);
+  return {plain(stack.at(0))};
+}
+
+/// Arithmetic with the contents of a tensor: done on the 0-d tensor itself.
+std::vector<AbstractPtr> Specializer::withNumbersAsTensors(const Call& call) {
+  const bool plain_only = std::none_of(call.arguments.begin(), call.arguments.end(), holdsTensor);
+  if (plain_only && !isNumberArithmetic(call.name)) {
+    refuseUnsupported(call.node, call.name + " of a number that is read from a tensor");
+  }
+  Arguments arguments;
+  for (const AbstractPtr& a : call.arguments) {
+    if (!a->number) {
+      const bool scalar = plain_only && arguments.empty();
+      const AbstractPtr like = scalar ? call.arguments.at(1)->number : nullptr;
+      arguments.push_back(like ? emitOne(call.node, "aten::full_like", {like, a}) : a);
+      continue;
+    }
+    // A Python number is a double.
+    arguments.push_back(plain_only && a->first.isDouble()
+                            ? emitOne(call.node, "aten::to",
+                                      {a->number, plain(static_cast<int64_t>(at::kDouble)),
+                                       plain(false), plain(false), plain({})})
+                            : a->number);
+  }
+  if (arguments[0]->kind == Abstract::Kind::Tensor && plain_only) {
+    auto to = [&](const AbstractPtr& t) {
+      return emitOne(
+          call.node, "aten::to",
+          {t, plain(static_cast<int64_t>(at::kDouble)), plain(false), plain(false), plain({})});
+    };
+    arguments[0] = to(arguments[0]);
+  }
+  const AbstractPtr result = emitOne(call.node, call.name, arguments);
+  if (!plain_only) return {result};
+  auto made = plain(c10::IValue(1.0));
+  made->number = result;
+  made->varies = true;
+  return {made};
+}
+
+std::vector<AbstractPtr> Specializer::emit(const Call& call) {
+  return emit(call.node, call.name, call.arguments);
+}
+
+AbstractPtr Specializer::emitOne(const Node* at, const std::string& name,
+                                 const Arguments& arguments) {
+  return emit(at, name, arguments).at(0);
+}
+
+std::vector<AbstractPtr> Specializer::emit(const Node* at, const std::string& name,
+                                           const Arguments& arguments) {
+  std::vector<Value*> inputs;
+  const bool same = at->kind().toQualString() == name && at->inputs().size() == arguments.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    inputs.push_back(materialize(arguments[i], same ? at->inputs()[i]->type() : nullptr));
+  }
+  Node* made = nullptr;
+  if (same) {
+    made = graph_->insertNode(graph_->create(at->kind(), inputs, at->outputs().size()));
+    for (size_t i = 0; i < at->outputs().size(); ++i) {
+      made->outputs()[i]->setType(c10::unshapedType(at->outputs()[i]->type()));
+    }
+  } else {
+    Value* output = graph_->insert(
+        c10::Symbol::fromQualString(name),
+        std::vector<torch::jit::NamedValue>(inputs.begin(), inputs.end()), {}, at->sourceRange());
+    made = output->node();
+    if (made->kind() == c10::prim::TupleConstruct) made = made->inputs().at(0)->node();
+  }
+  stamp(made, at);
+  Stack first, second;
+  bool varies = false;
+  for (const AbstractPtr& a : arguments) {
+    first.push_back(concrete(a, false));
+    second.push_back(concrete(a, true));
+    varies |= holdsVarying(a) || (a->cell && a->cell->varies);
+  }
+  try {
+    first = runOnExamples(made, std::move(first));
+  } catch (const std::exception& failure) {
+    refuse(at, std::string("the model fails on these inputs: ") + c10::str(failure.what()));
+  }
+  try {
+    second = runOnExamples(made, std::move(second));
+  } catch (const std::exception& failure) {
+    throw BatchSizeFixed{batchFixingPlace(made), failure.what()};
+  }
+  std::vector<AbstractPtr> outputs;
+  for (size_t i = 0; i < made->outputs().size(); ++i) {
+    outputs.push_back(wrapOutput(made, i, first.at(i), second.at(i), varies));
+  }
+  if (name == "prim::NumToTensor") outputs[0]->number = arguments[0];
+  linkViews(arguments, outputs);
+  if (no_grad_ > 0 && name != "aten::detach") {
+    for (AbstractPtr& output : outputs) {
+      if (output->kind == Abstract::Kind::Tensor) output = emitOne(at, "aten::detach", {output});
+    }
+  }
+  return outputs;
+}
+
+AbstractPtr Specializer::wrapOutput(Node* made, size_t index, const c10::IValue& first,
+                                    const c10::IValue& second, bool varies) {
+  Value* value = made->outputs()[index];
+  if (first.isTensor() && first.toTensor().defined()) {
+    auto cell = std::make_shared<TensorCell>();
+    cell->value = value;
+    cell->first = first.toTensor();
+    cell->second = second.toTensor();
+    cell->varies = varies;
+    value->setType(typeOf(cell->first, cell->second));
+    return tensorOf(cell);
+  }
+  if (first.isList()) {
+    const auto a = first.toListRef(), b = second.toListRef();
+    if (a.size() != b.size()) {
+      throw BatchSizeFixed{place(made), "the length of a list depends on the batch size"};
+    }
+    const c10::TypePtr element = value->type()->expect<c10::ListType>()->getElementType();
+    Node* unpack = graph_->insertNode(graph_->createListUnpack(value, a.size()));
+    stamp(unpack, made);
+    std::vector<AbstractPtr> items;
+    for (size_t i = 0; i < a.size(); ++i) {
+      unpack->outputs()[i]->setType(element);
+      items.push_back(wrapOutput(unpack, i, a[i], b[i], varies));
+    }
+    return container(Abstract::Kind::List, items, value->type());
+  }
+  auto made_value = plain(first.isTensor() ? c10::IValue() : first);
+  made_value->second = second.isTensor() ? c10::IValue() : second;
+  made_value->varies = true;
+  made_value->value = value;
+  return made_value;
+}
+
+}  // namespace chorus

@@ -1,0 +1,119 @@
+// The walk behind specialize(): one object per (member, mode). Its parts:
+//   specializer.cpp     graphs, calls, attributes, results
+//   control_flow.cpp    branches, loops, with-blocks
+//   containers.cpp      lists, tuples, dicts
+//   operators.cpp       ops on tensors and numbers
+//   functionalize.cpp   in-place ops, views
+//   modes.cpp           what depends on train and eval: dropout, batch norm
+#pragma once
+
+#include "lib/import/abstract_value.h"
+#include "lib/import/specialize.h"
+
+namespace chorus {
+
+class Specializer {
+ public:
+  Specializer(const SpecializeRequest& request, const torch::jit::Module* self);
+  Specialized run(const Graph& code);
+
+ private:
+  using Frame = std::unordered_map<const Value*, AbstractPtr>;
+  using CellPtr = std::shared_ptr<TensorCell>;
+  using Arguments = std::vector<AbstractPtr>;
+
+  /// An op about to be performed: the node that asks for it, the name after functionalisation, its
+  /// arguments.
+  struct Call {
+    const Node* node;
+    std::string name;  ///< "aten::add"
+    Arguments arguments;
+    const c10::FunctionSchema* schema;
+  };
+
+  // specializer.cpp
+  std::vector<AbstractPtr> runGraph(const Graph& graph, const Arguments& arguments);
+  void runBlock(const torch::jit::Block& block, Frame& frame);
+  void runNode(const Node& node, Frame& frame);
+  AbstractPtr attribute(const Node& node, const AbstractPtr& owner);
+  void setAttribute(const Node& node, const AbstractPtr& owner, const AbstractPtr& value);
+  std::vector<AbstractPtr> callMethod(const Node& node, const Arguments& arguments);
+  std::vector<AbstractPtr> callFunction(const Node& node, const Arguments& arguments);
+  AbstractPtr constant(const Node& node);
+  AbstractPtr constantTensor(const at::Tensor& tensor);
+  Specialized finish(const AbstractPtr& result);
+  OutputTree flattenOutput(const AbstractPtr& result, std::vector<Value*>& into);
+
+  // control_flow.cpp
+  void runIf(const Node& node, Frame& frame);
+  void runLoop(const Node& node, Frame& frame);
+  void runRaise(const Node& node, const Arguments& arguments);
+  bool decide(const Node& node, const AbstractPtr& condition);
+  bool runGradMode(const Node& node, const Arguments& arguments);
+
+  // containers.cpp
+  /// True if the node works on a container that the walk keeps itself; then outputs are set.
+  bool runContainer(const Node& node, const Arguments& arguments,
+                    std::vector<AbstractPtr>& outputs);
+  bool runListOp(const Node& node, const Arguments& arguments, std::vector<AbstractPtr>& outputs);
+  bool runDictOp(const Node& node, const Arguments& arguments, std::vector<AbstractPtr>& outputs);
+  AbstractPtr fromIValues(const c10::IValue& first, const c10::IValue& second,
+                          const c10::TypePtr& type);
+
+  // operators.cpp
+  std::vector<AbstractPtr> runOperator(const Node& node, const Arguments& arguments);
+  std::vector<AbstractPtr> perform(const Call& call);
+  std::vector<AbstractPtr> foldPlain(const Call& call);
+  std::vector<AbstractPtr> readMetadata(const Call& call);
+  std::vector<AbstractPtr> emit(const Call& call);
+  std::vector<AbstractPtr> emit(const Node* at, const std::string& name,
+                                const Arguments& arguments);
+  AbstractPtr emitOne(const Node* at, const std::string& name, const Arguments& arguments);
+  AbstractPtr wrapOutput(Node* made, size_t index, const c10::IValue& first,
+                         const c10::IValue& second, bool varies);
+  bool isReadOfContents(const Call& call) const;
+  std::vector<AbstractPtr> readContents(const Call& call);
+  std::vector<AbstractPtr> withNumbersAsTensors(const Call& call);
+  c10::IValue concrete(const AbstractPtr& a, bool second) const;
+  Value* materialize(const AbstractPtr& a, const c10::TypePtr& wanted = nullptr);
+  Value* device();
+
+  // functionalize.cpp
+  std::vector<AbstractPtr> runInPlace(const Call& call);
+  AbstractPtr inPlaceResult(const Call& call);
+  Value* read(const CellPtr& cell);
+  void write(const CellPtr& cell, const AbstractPtr& contents, const Node* at);
+  Value* writeThrough(const CellPtr& view, Value* contents, const Node* at);
+  Value* replay(const CellPtr& view);
+  void linkViews(const Arguments& arguments, const std::vector<AbstractPtr>& outputs);
+
+  // modes.cpp
+  bool applyMode(Call& call, std::vector<AbstractPtr>& outputs);
+  std::vector<AbstractPtr> trainBatchNorm(const Call& call, bool flipped);
+  std::vector<AbstractPtr> trainInstanceNorm(const Call& call);
+  AbstractPtr movingAverage(const Call& call, const AbstractPtr& old, const AbstractPtr& batch,
+                            const AbstractPtr& momentum);
+  void countBatch(const Call& call, const CellPtr& running_mean);
+  bool isCounterOfTrace(const Call& call) const;
+
+  // Places and messages.
+  Place place(const Node* node) const;
+  void stamp(Node* made, const Node* from);
+  [[noreturn]] void refuse(const Node* node, const std::string& text) const;
+  [[noreturn]] void refuseUnsupported(const Node* node, const std::string& text) const;
+  Place batchFixingPlace(const Node* failed) const;
+
+  const SpecializeRequest& request_;
+  const torch::jit::Module* self_;
+  std::shared_ptr<Graph> graph_ = std::make_shared<Graph>();
+  std::vector<TensorSlot> slots_;
+  std::vector<CellPtr> slot_cells_;
+  std::map<std::string, size_t> slot_by_path_;       ///< names and aliases
+  std::vector<std::string> module_path_;             ///< of the calls being walked
+  std::vector<torch::jit::SourceRange> call_sites_;  ///< one per call being walked
+  std::map<std::string, torch::jit::ScopePtr> scopes_;
+  Value* device_ = nullptr;
+  int no_grad_ = 0;
+};
+
+}  // namespace chorus

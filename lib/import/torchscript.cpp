@@ -1,0 +1,265 @@
+// TorchScript archive -> Member.
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <filesystem>
+
+#include "chorus/import.h"
+#include "chorus/pass.h"
+#include "chorus/scan.h"
+#include "lib/import/example_run.h"
+#include "lib/import/specialize.h"
+
+namespace chorus {
+namespace {
+
+using torch::jit::Module;
+
+struct Loaded {
+  Module module;
+  std::vector<InputSpec> traced_inputs;  ///< empty: none are stored, or not all are tensors
+  bool traced = false;
+};
+
+std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// Example inputs of a trace: LibTorch restores their types on the graph's inputs.
+std::vector<InputSpec> specsOf(const Graph& graph) {
+  std::vector<InputSpec> specs;
+  for (size_t i = 1; i < graph.inputs().size(); ++i) {
+    const auto type = graph.inputs()[i]->type()->cast<c10::TensorType>();
+    const auto sizes = type ? type->sizes().concrete_sizes() : std::nullopt;
+    if (!sizes || !type->scalarType()) return {};
+    InputSpec spec;
+    spec.dtype = *type->scalarType();
+    spec.sizes.assign(sizes->begin(), sizes->end());
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+Loaded load(const std::string& path) {
+  const auto read = [&](bool restore_shapes) {
+    torch::jit::ExtraFilesMap extra{{"traced_inputs.pkl", ""}};
+    auto unit = std::make_shared<torch::jit::CompilationUnit>();
+    return torch::jit::import_ir_module(unit, path, c10::Device(at::kCPU), extra, true,
+                                        restore_shapes);
+  };
+  Loaded loaded;
+  try {
+    try {
+      loaded.module = read(true);
+      if (const auto method = loaded.module.find_method("forward")) {
+        loaded.traced_inputs = specsOf(*method->graph());
+      }
+    } catch (const std::exception&) {
+      loaded.module = read(false);  // inputs that are not tensors cannot be restored
+    }
+  } catch (const std::exception& failure) {
+    throw Refused(
+        error("LibTorch cannot load it: " + firstLine(failure.what()), Place{path, "", "", ""}));
+  }
+  return loaded;
+}
+
+/// Flags that are written as constants into the code: a trace. Batch norm without statistics always
+/// trains.
+std::vector<bool> bakedFlags(Graph& code) {
+  auto inlined = code.copy();
+  torch::jit::Inline(*inlined);
+  std::vector<bool> flags;
+  const std::function<void(torch::jit::Block*)> visit = [&](torch::jit::Block* block) {
+    for (Node* node : block->nodes()) {
+      for (torch::jit::Block* inner : node->blocks()) visit(inner);
+      const c10::FunctionSchema* schema = node->maybeSchema();
+      if (!schema) continue;
+      const auto& arguments = schema->arguments();
+      for (size_t i = 0; i < arguments.size() && i < node->inputs().size(); ++i) {
+        const std::string& name = arguments[i].name();
+        if (name != "train" && name != "training" && name != "use_input_stats") continue;
+        const auto value = torch::jit::toIValue(node->inputs()[i]);
+        const bool norm =
+            schema->name() == "aten::batch_norm" || schema->name() == "aten::instance_norm";
+        if (!value || !value->isBool() || (norm && node->inputs()[3]->mustBeNone())) continue;
+        flags.push_back(value->toBool());
+      }
+    }
+  };
+  visit(inlined->block());
+  return flags;
+}
+
+std::vector<bool> moduleFlags(const Module& module) {
+  std::vector<bool> flags;
+  for (const Module& part : module.modules()) {
+    if (part.hasattr("training") && part.attr("training").isBool())
+      flags.push_back(part.is_training());
+  }
+  return flags;
+}
+
+bool sameTensor(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() > 0 && a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+void addSlot(std::vector<TensorSlot>& slots, const std::string& file, const std::string& name,
+             Role role, const at::Tensor& tensor) {
+  for (TensorSlot& slot : slots) {
+    if (sameTensor(slot.value, tensor)) {
+      slot.aliases.push_back(name);
+      return;
+    }
+    if (tensor.numel() > 0 && slot.value.numel() > 0 &&
+        slot.value.storage().is_alias_of(tensor.storage())) {
+      throw Refused(
+          unsupported("'" + name + "' and '" + slot.name + "' are different views of one memory",
+                      Place{file, "", "", ""}));
+    }
+  }
+  if (tensor.layout() != at::kStrided || tensor.is_quantized()) {
+    throw Refused(
+        unsupported("'" + name + "' is a sparse or quantized tensor", Place{file, "", "", ""}));
+  }
+  slots.push_back(TensorSlot{name, {}, role, tensor, tensor.requires_grad()});
+}
+
+/// Depth first in the order of definition: names, roles, ties.
+void collectSlots(const Module& module, const std::string& prefix, const std::string& file,
+                  std::vector<TensorSlot>& slots) {
+  const auto type = module.type();
+  for (size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string path = prefix + type->getAttributeName(i);
+    const c10::IValue value = module._ivalue()->getSlot(i);
+    if (value.isTensor() && value.toTensor().defined()) {
+      addSlot(slots, file, path, type->is_parameter(i) ? Role::Parameter : Role::Buffer,
+              value.toTensor());
+    } else if (value.isModule()) {
+      collectSlots(value.toModule(), path + ".", file, slots);
+    }
+  }
+}
+
+/// The leading size of the first input is the batch size; inputs that begin with the same size
+/// share it.
+int64_t markBatch(std::vector<InputSpec>& specs) {
+  for (const InputSpec& spec : specs) {
+    for (const auto& size : spec.sizes) {
+      if (!size) return 0;  // written with N
+    }
+  }
+  if (specs.empty() || specs[0].sizes.empty()) return 0;
+  const int64_t n = *specs[0].sizes[0];
+  for (InputSpec& spec : specs) {
+    if (!spec.sizes.empty() && *spec.sizes[0] == n) spec.sizes[0] = std::nullopt;
+  }
+  return n;
+}
+
+std::vector<InputSpec> inputsOf(const Loaded& loaded, const ImportOptions& options,
+                                const Graph& code, const std::string& path) {
+  const size_t expected = code.inputs().size() - 1;
+  if (options.inputs.empty()) {
+    if (loaded.traced_inputs.size() == expected) return loaded.traced_inputs;
+    throw Refused(error("the file stores no example inputs, so their shapes are not known",
+                        Place{path, "", "", ""})
+                      .helpWith("give --input once per input, e.g. --input f32[N,3,32,32]"));
+  }
+  const auto schema = loaded.module.get_method("forward").function().getSchema();
+  size_t required = 0;
+  for (size_t i = 1; i < schema.arguments().size(); ++i)
+    required += !schema.arguments()[i].default_value();
+  if (options.inputs.size() < required || options.inputs.size() > expected) {
+    throw Refused(error("the model takes " + std::to_string(expected) +
+                            " inputs, and --input is given " +
+                            std::to_string(options.inputs.size()) + " times",
+                        Place{path, "", "", ""}));
+  }
+  return options.inputs;
+}
+
+Specialized specializeBoth(const Module& module, SpecializeRequest request, Member& member) {
+  const Graph& code = *module.get_method("forward").graph();
+  if (!member.fixed_batch) {
+    try {
+      return specialize(code, &module, request);
+    } catch (const BatchSizeFixed& fixed) {
+      member.fixed_batch = request.first_n;
+      member.fixed_batch_place = fixed.place;
+    }
+  }
+  request.second_n = request.first_n;
+  return specialize(code, &module, request);
+}
+
+void adopt(CanonicalGraph& into, Specialized made) {
+  into = std::move(made.canonical);
+  runPasses(into.graph, canonicalPipeline());
+}
+
+Message evalTraceWarning(const std::string& path) {
+  return warning(
+             "the trace was made in eval mode: what the network does only when it trains may be "
+             "missing",
+             Place{path, "", "", ""})
+      .helpWith(
+          "export in train mode: model.train(); torch.jit.trace(model, "
+          "example_inputs).save(\"model.pt\")");
+}
+
+ModeReading readMode(const Module& module, Graph& code, bool traced, ModePolicy policy,
+                     const std::string& path, Member& member) {
+  const std::vector<bool> flags = traced ? bakedFlags(code) : moduleFlags(module);
+  ModeReading mode;
+  mode.baked = traced;
+  mode.as_traced = policy == ModePolicy::AsTraced;
+  const bool any = std::find(flags.begin(), flags.end(), true) != flags.end();
+  mode.mixed = any && std::find(flags.begin(), flags.end(), false) != flags.end();
+  if (traced && !any && (!flags.empty() || !module.is_training()))
+    member.remarks.push_back(evalTraceWarning(path));
+  return mode;
+}
+
+}  // namespace
+
+Member importTorchScript(const std::string& path, const ImportOptions& options) {
+  scanArchive(path);
+  const Loaded loaded = load(path);
+  const auto forward = loaded.module.find_method("forward");
+  if (!forward) throw Refused(error("the module has no forward method", Place{path, "", "", ""}));
+  Graph& code = *forward->graph();
+
+  Member member;
+  member.name = options.name.empty() ? std::filesystem::path(path).stem().string() : options.name;
+  member.path = path;
+  member.traced =
+      loaded.traced_inputs.size() + 1 == code.inputs().size() && !loaded.traced_inputs.empty();
+  member.inputs = inputsOf(loaded, options, code, path);
+  const int64_t stored_n = markBatch(member.inputs);
+  collectSlots(loaded.module, "", path, member.slots);
+
+  SpecializeRequest request;
+  request.inputs = member.inputs;
+  request.slots = member.slots;
+  request.file = path;
+  request.mode = readMode(loaded.module, code, member.traced, options.mode, path, member);
+  request.first_n = stored_n > 0 ? stored_n : 2;
+  request.second_n = 3 * request.first_n;
+
+  Specialized train = specializeBoth(loaded.module, request, member);
+  request.mode.training = false;
+  request.slots = train.slots;  // constants of the train graph first
+  Specialized eval = specializeBoth(loaded.module, request, member);
+  member.slots = eval.slots;
+  member.output = train.output;
+  // Constants that only the eval graph has are inputs of both.
+  while (train.canonical.graph->inputs().size() < eval.canonical.graph->inputs().size()) {
+    const Value* extra = eval.canonical.graph->inputs()[train.canonical.graph->inputs().size()];
+    train.canonical.graph->addInput()->setType(extra->type());
+  }
+  adopt(member.train, std::move(train));
+  adopt(member.eval, std::move(eval));
+  return member;
+}
+
+}  // namespace chorus
