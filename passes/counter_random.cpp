@@ -154,7 +154,7 @@ void run(std::shared_ptr<Graph>& graph) {
 }  // namespace
 
 Pass counter_random() {
-  return {"counter_random", "masks of dropout become a function of (seed, member seed, step, node)",
+  return {"counter-random", "masks of dropout become a function of (seed, member seed, step, node)",
           "dropout(x, p, True)  ==>  mul(x, chorus::keep_mask(x, p, i, False))\n"
           "where i is the index of the node among the random nodes of the canonical graph. "
           "feature_dropout draws one\n"

@@ -26,11 +26,11 @@ class Executor {
   std::vector<at::Tensor> outputs(const Batch& batch);
   /// Losses [K] of outputs that have been computed already.
   at::Tensor loss(const std::vector<at::Tensor>& outputs, const at::Tensor& target);
+  at::Tensor lossWithGradient(const std::vector<at::Tensor>& outputs, const at::Tensor& target);
 
   RandomContext& random() { return random_; }
 
  private:
-  torch::jit::IValue call(const std::string& method, std::vector<torch::jit::IValue> arguments);
   void push(const Batch& batch);
 
   torch::jit::Module module_;

@@ -23,7 +23,8 @@ class LossMean {
 /// Share of right class numbers; elements with an ignored target do not count.
 class Accuracy {
  public:
-  /// Class targets are integers one rank below the output, classes in the member's dim 1 (dim 0 of rank 1).
+  /// Class targets are integers one rank below the output, classes in the member's dim 1 (dim 0 of
+  /// rank 1).
   static bool applies(const FusedModel& model, const Dataset& data);
   explicit Accuracy(const FusedModel& model);
   /// output: [K,N,C,...]; target: shared [N,...] or stacked [K,N,...].

@@ -126,13 +126,14 @@ at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked
                                 std::to_string(context->member_seeds.size())));
   }
   const MaskRule rule = maskRule(p);
+  const uint64_t drawn_node = context->one_node ? 0 : static_cast<uint64_t>(node);
   at::Tensor mask = at::empty(like.sizes(), like.options().device(at::kCPU).requires_grad(false));
   const int64_t numel = mask.numel() / static_cast<int64_t>(members);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, mask.scalar_type(), "keep_mask", [&] {
     for (size_t k = 0; k < members; ++k) {
       const RandomStream stream =
           RandomStream::of(Purpose::Mask, context->run_seed, context->member_seeds[k],
-                           static_cast<uint64_t>(context->steps[k]), static_cast<uint64_t>(node));
+                           static_cast<uint64_t>(context->steps[k]), drawn_node);
       fillMask(mask.data_ptr<scalar_t>() + static_cast<int64_t>(k) * numel, numel, stream, rule);
     }
   });

@@ -20,7 +20,7 @@ std::optional<LossSpec> lossSpec(const TrainingOptions& options, size_t k) {
   }
   const LossDefinition& definition = findLoss(options.loss);
   LossSpec spec;
-  spec.name = definition.name;
+  spec.name = options.loss;  // with the index of "output:1"
   for (const std::string& text : options.loss_arguments) {
     const auto [name, value] = splitAssignment("--loss-arg", text);
     const auto& known = definition.arguments;

@@ -136,22 +136,6 @@ void checkRange(const Hyperparameter& h, const std::vector<double>& values,
   }
 }
 
-/// PyTorch refuses nesterov without momentum or with dampening.
-void checkNesterov(const OptimizerSpec& spec, const std::vector<std::string>& members) {
-  const auto nesterov = spec.flags.find("nesterov");
-  const auto momentum = spec.values.find("momentum"), dampening = spec.values.find("dampening");
-  if (nesterov == spec.flags.end() || !nesterov->second || momentum == spec.values.end() ||
-      dampening == spec.values.end()) {
-    return;
-  }
-  for (size_t k = 0; k < members.size(); ++k) {
-    if (momentum->second[k] > 0 && dampening->second[k] == 0) continue;
-    throw Refused(error("--nesterov needs a momentum above 0 and no dampening, but momentum is " +
-                        numberText(momentum->second[k]) + " and dampening " +
-                        numberText(dampening->second[k]) + memberText(k, members)));
-  }
-}
-
 std::map<std::string, std::string> usersOfOptions() {
   std::map<std::string, std::string> users;
   for (const OptimizerDefinition& optimizer : allOptimizers()) {
@@ -242,7 +226,7 @@ std::optional<OptimizerSpec> optimizerSpec(const TrainingOptions& options,
     const bool before = base && base->flags.count(flag) && base->flags.at(flag);
     spec.flags[flag] = givenFlag(options, definition.name, flag, before);
   }
-  checkNesterov(spec, members);
+  checkOptimizer(spec, members.size());
   return spec;
 }
 

@@ -1,0 +1,89 @@
+#include "runtime/executor.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include "chorus/diagnostics.h"
+#include "runtime/solo.h"
+
+namespace chorus {
+namespace {
+
+/// A member that has an attribute of that name pushes ours behind a prefix.
+torch::jit::Function& methodOf(const torch::jit::Module& module, const std::string& name) {
+  if (const auto prefixed = module.find_method("chorus_" + name)) return prefixed->function();
+  return module.get_method(name).function();
+}
+
+}  // namespace
+
+Executor::Executor(const FusedModel& model, uint64_t seed) {
+  // A fused graph runs unchanged for thousands of steps and holds nothing that LibTorch's optimiser
+  // fuses on its own; its differentiation of subgraphs is slower than autograd's kernels here.
+  torch::jit::getProfilingMode() = false;
+  torch::jit::setGraphExecutorOptimize(false);
+  registerRandomOps();
+  BuildOptions options;
+  options.counter_based_random = true;
+  module_ = buildModule(model, options);
+  if (model.optimizer && model.loss) train_step_ = &methodOf(module_, "train_step");
+  random_ = {seed, model.member_seeds, std::vector<int64_t>(model.k(), 0)};
+}
+
+void Executor::push(const Batch& batch) {
+  stack_.clear();
+  stack_.emplace_back(module_._ivalue());
+  for (const at::Tensor& input : batch.inputs) stack_.emplace_back(input);
+  if (batch.target.defined()) stack_.emplace_back(batch.target);
+}
+
+at::Tensor Executor::trainStep(const Batch& batch) {
+  const RandomScope scope(random_);
+  push(batch);
+  train_step_->run(stack_);
+  return stack_.back().toTensor().detach();
+}
+
+std::pair<at::Tensor, std::vector<at::Tensor>> Executor::gradients(const Batch& batch) {
+  const RandomScope scope(random_);
+  push(batch);
+  methodOf(module_, "chorus_gradients").run(stack_);
+  const auto& result = stack_.back().toTupleRef().elements();
+  return {result[0].toTensor().detach(), result[1].toTensorVector()};
+}
+
+void Executor::update(const std::vector<at::Tensor>& gradients) {
+  stack_.clear();
+  stack_.emplace_back(module_._ivalue());
+  stack_.emplace_back(gradients);
+  methodOf(module_, "chorus_update").run(stack_);
+}
+
+std::vector<at::Tensor> Executor::outputs(const Batch& batch) {
+  const RandomScope scope(random_);
+  const at::NoGradGuard no_grad;
+  stack_.clear();
+  stack_.emplace_back(module_._ivalue());
+  for (const at::Tensor& input : batch.inputs) stack_.emplace_back(input);
+  module_.get_method("forward").function().run(stack_);
+  std::vector<at::Tensor> tensors;
+  flattenResult(stack_.back(), tensors);
+  return tensors;
+}
+
+at::Tensor Executor::loss(const std::vector<at::Tensor>& outputs, const at::Tensor& target) {
+  const at::NoGradGuard no_grad;
+  return lossWithGradient(outputs, target);
+}
+
+at::Tensor Executor::lossWithGradient(const std::vector<at::Tensor>& outputs,
+                                      const at::Tensor& target) {
+  stack_.clear();
+  stack_.emplace_back(module_._ivalue());
+  stack_.emplace_back(outputs);
+  stack_.emplace_back(target.defined() ? target : at::empty({0}));
+  methodOf(module_, "chorus_losses").run(stack_);
+  return stack_.back().toTensor();
+}
+
+}  // namespace chorus
