@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "chorus/batch_graph.h"
+#include "chorus/certificate.h"
 #include "chorus/loss.h"
 #include "chorus/member.h"
 #include "chorus/optimizer.h"
@@ -46,8 +47,18 @@ struct BuildOptions {
   std::vector<Decision>* decisions = nullptr;
 };
 
-/// Stacks members that are proved equal. Constants (role Constant) stay shared.
-FusedModel stackMembers(const std::vector<Member>& members);
+/// Stacks members that are proved equal. Constants (role Constant) stay shared. Slots correspond by position, or as
+/// the certificate says.
+FusedModel stackMembers(const std::vector<Member>& members,
+                        const Certificate* certificate = nullptr);
+
+/// Fresh optimizer state: zeros for every slot of `model.optimizer`, and step 0. Without it the module starts with zeros
+/// that `model.state` does not hold. Names: "exp_avg" for the first dtype of the trainable parameters, "exp_avg_f64", ...
+/// for further ones.
+void resetState(FusedModel& model);
+
+/// What the loss of `model` is built for (to ask its TargetRule, for instance).
+LossRequest lossRequest(const FusedModel& model);
 
 /// The module of docs/contract.md section 3. It holds the very tensors of `model`: training it moves them.
 torch::jit::Module buildModule(const FusedModel& model, const BuildOptions& options = {});

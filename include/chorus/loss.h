@@ -30,10 +30,10 @@ struct LossRequest {
 
 /// The loss as TorchScript. `body` is the indented body of
 ///
-///     def chorus_loss(self, outputs: List[Tensor], target: Tensor) -> Tensor:   # outputs [K,N,...] -> [K]
+///     def chorus_losses(self, outputs: List[Tensor], target: Tensor) -> Tensor:   # outputs [K,N,...] -> [K]
 ///
-/// It may read `self.chorus.K_NAME` for each entry of `constants` ("K_NAME": [K,...] tensors, or shared ones listed in
-/// `shared_constants`). `target` may be shared or stacked: the body decides by its rank alone, and expands a shared one.
+/// It may read `self.chorus.loss_ARG` for each entry "loss_ARG" of `constants` ([K,...] tensors) and of
+/// `shared_constants` (without K). An entry of `LossSpec::tensors` called ARG is stored there under "loss_ARG". `target` may be shared or stacked: the body decides by its rank alone, and expands a shared one.
 /// K is `outputs[0].size(0)`, never a literal. Each member divides by its own count.
 struct LossCode {
   std::string body;
@@ -56,10 +56,14 @@ struct LossDefinition {
   std::vector<std::string> arguments;  ///< accepted --loss-arg names
   std::function<LossCode(const LossRequest&)> build;   ///< throws Refused on a bad argument
   std::function<TargetRule(const LossRequest&)> target;
+  bool takes_target = true;            ///< false: `loss(x...)`, and the body sees an empty target
 };
 
 const std::vector<LossDefinition>& allLosses();
-/// Throws Refused (usage) with the nearest name.
+/// Throws Refused (usage) with the nearest name. "output:1" finds "output".
 const LossDefinition& findLoss(const std::string& name);
+/// Throws Refused (usage) for an argument the loss does not take, with the nearest one; (error) for a count that is
+/// neither one nor K. `build` calls it.
+void checkLossArguments(const LossDefinition& definition, const LossRequest& request);
 
 }  // namespace chorus

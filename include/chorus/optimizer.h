@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,13 +32,19 @@ struct OptimizerDefinition {
   std::map<std::string, std::string> flag_slots;
   /// TorchScript body of
   ///
-  ///     def chorus_update_NAME(p: Tensor, g: Tensor, step: Tensor, SLOT: Tensor..., HYPER: Tensor..., FLAG: bool...)
+  ///     def chorus_rule(self, p: Tensor, g: Tensor, step: Tensor, SLOT: Tensor..., HYPER: Tensor..., FLAG: bool...)
   ///         -> Tuple[Tensor, SLOT...]
   ///
-  /// p, g, slots: [K,P]. step: [K,1] fp64, the number of this update, from 1. HYPER: [K,1] fp64. Returns the new p and the
-  /// new slots as new tensors (never in place, so that inactive members can be masked by selection). Scalar arithmetic stays
-  /// in fp64 on [K,1] and is cast to p's dtype where it meets a [K,P] tensor, which is what torch.optim does.
+  /// SLOT: `slots`, then `scalar_slots`, then the slots of `flag_slots` in the order of `flags` (where the flag is off, a
+  /// stand-in that is not stored). p, g, slots: [K,P]. step: [K,1] fp64, the number of this update, from 1. HYPER and scalar
+  /// slots: [K,1] fp64. Returns the new p and the new slots as new tensors (never in place, so that inactive members can be
+  /// masked by selection). Scalar arithmetic stays in fp64 on [K,1] and is cast to p's dtype where it meets a [K,P] tensor,
+  /// which is what torch.optim does. p is never f16 or bf16: the caller computes those in f32.
   std::string body;
+  /// State of one number per member, [K,1] fp64, zero at the start (step == 1 tells the first update).
+  std::vector<std::string> scalar_slots;
+  /// What is wrong with the values of member k beyond the bounds above, or ""; e.g. nesterov without momentum.
+  std::function<std::string(const struct OptimizerSpec&, size_t k)> problem;
 };
 
 /// `--optimizer NAME` with its values: one per member.
@@ -50,5 +57,17 @@ struct OptimizerSpec {
 const std::vector<OptimizerDefinition>& allOptimizers();
 /// Throws Refused (usage) with the nearest name.
 const OptimizerDefinition& findOptimizer(const std::string& name);
+
+/// Throws Refused (error) naming the first value that the optimizer does not take: a hyperparameter it does not have or
+/// that is missing, a count other than `k`, a value out of bounds or not finite, a flag it does not have.
+void checkOptimizer(const OptimizerSpec& spec, size_t k);
+
+/// The state tensors a spec needs, in the order of the rule's SLOT arguments: name, and whether it is one number per member.
+struct StateSlot {
+  std::string name;
+  bool scalar = false;
+  bool stored = true;  ///< false: its flag is off
+};
+std::vector<StateSlot> stateSlots(const OptimizerSpec& spec);
 
 }  // namespace chorus

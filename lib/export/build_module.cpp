@@ -1,0 +1,215 @@
+#include "chorus/pass.h"
+#include "lib/export/fused_text.h"
+#include "lib/export/grad_mode.h"
+#include "lib/export/module_tree.h"
+#include "lib/export/state.h"
+
+namespace chorus {
+
+namespace {
+
+using torch::jit::Module;
+
+struct Builder {
+  const FusedModel& model;
+  const BuildOptions& options;
+  Module module;
+  std::map<std::string, std::string> renamed;
+  std::vector<std::string> taken;
+
+  std::string ours(const std::string& name) const {
+    const auto found = renamed.find(name);
+    return found == renamed.end() ? name : found->second;
+  }
+  std::string slotPath(size_t slot) const {
+    const TensorSlot& s = model.prototype.slots[slot];
+    return s.role == Role::Constant ? ours("chorus") + "." + constantName(model, slot) : s.name;
+  }
+  std::string expression(const std::string& path) const { return readExpression(path, taken); }
+};
+
+void registerSlots(Builder& b) {
+  const auto& slots = b.model.prototype.slots;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const bool is_parameter = slots[i].role == Role::Parameter;
+    const at::Tensor& tensor = b.model.tensors[i];
+    tensor.set_requires_grad(is_parameter && slots[i].requires_grad);
+    registerTensor(b.module, b.slotPath(i), tensor, is_parameter);
+    for (const std::string& alias : slots[i].aliases) {
+      if (slots[i].role == Role::Constant) continue;
+      registerTensor(b.module, alias, tensor, is_parameter);
+    }
+  }
+}
+
+c10::IValue stringList(const std::vector<std::string>& strings) {
+  c10::List<std::string> list;
+  for (const std::string& s : strings) list.push_back(s);
+  return list;
+}
+
+void registerState(Builder& b, const LossCode& loss) {
+  const std::string prefix = b.ours("chorus");
+  const auto add = [&](const std::string& name, const at::Tensor& tensor) {
+    registerTensor(b.module, prefix + "." + name, tensor, /*is_parameter=*/false);
+  };
+  add("active", b.model.active);
+  add("step", b.model.step);
+  for (const auto& [name, tensor] : loss.constants) add(name, tensor);
+  for (const auto& [name, tensor] : loss.shared_constants) add(name, tensor);
+  if (b.model.optimizer) {
+    for (const auto& [name, values] : b.model.optimizer->values) {
+      add(name, at::tensor(values, at::kDouble));
+    }
+    for (const auto& [name, tensor] : optimizerState(b.model)) add(name, tensor);
+  }
+  std::vector<std::string> shared;
+  for (size_t i = 0; i < b.model.stacked.size(); ++i) {
+    if (!b.model.stacked[i]) shared.push_back(b.slotPath(i));
+  }
+  for (const auto& [name, tensor] : loss.shared_constants) shared.push_back(prefix + "." + name);
+  const auto type = c10::ListType::ofStrings();
+  b.module.register_attribute(b.ours("member_names"), type, stringList(b.model.member_names));
+  b.module.register_attribute(b.ours("shared_names"), type, stringList(shared));
+}
+
+/// A portable file knows aten and prim only; other ops are ours and need the runtime.
+void requirePortable(const Graph& graph) {
+  for (const Node* node : graph.nodes()) {
+    const bool portable = node->kind().is_aten() || node->kind().is_prim();
+    if (portable) continue;
+    throw Refused(internalError("the fused graph still has " +
+                                std::string(node->kind().toQualString())));
+  }
+}
+
+/// Does the value of input `index` reach one of the first `n_outputs` outputs?
+bool reachesOutputs(const Graph& graph, size_t index, size_t n_outputs) {
+  std::set<const Value*> seen;
+  std::vector<const Value*> work;
+  for (size_t i = 0; i < n_outputs; ++i) work.push_back(graph.outputs()[i]);
+  while (!work.empty()) {
+    const Value* value = work.back();
+    work.pop_back();
+    if (!seen.insert(value).second) continue;
+    for (const Value* operand : value->node()->inputs()) work.push_back(operand);
+  }
+  return seen.count(graph.inputs()[index]);
+}
+
+void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& mode, bool stacked,
+                bool keep_decisions) {
+  std::shared_ptr<Graph> member = canonical.graph->copy();
+  if (b.options.counter_based_random) runPasses(member, {"counter-random"});
+  std::vector<bool> flags(canonical.n_inputs, stacked);
+  flags.insert(flags.end(), b.model.stacked.begin(), b.model.stacked.end());
+  BatchedGraph batched = batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled);
+  if (keep_decisions && b.options.decisions) *b.options.decisions = batched.decisions;
+  runPasses(batched.graph, fusedPipeline(), b.options.disabled);
+  if (!b.options.counter_based_random) requirePortable(*batched.graph);
+
+  const std::set<size_t> updated(canonical.updates.begin(), canonical.updates.end());
+  const auto read = [&](Graph& graph, Value* self, size_t slot) {
+    Value* tensor = insertRead(graph, self, b.slotPath(slot));
+    // The backward pass of a user's own loop runs after the buffer took its new value.
+    const bool saved = updated.count(slot) && reachesOutputs(*canonical.graph,
+                                                             canonical.n_inputs + slot,
+                                                             canonical.n_outputs);
+    return saved ? graph.insert(c10::aten::clone, {tensor}) : tensor;
+  };
+  const auto graph = readingGraph(canonical, *batched.graph, b.module, read);
+  const std::string name = "chorus_forward_" + mode + (stacked ? "_stacked" : "_shared");
+  addGraphMethod(b.module, b.ours(name), graph);
+}
+
+FusedTextRequest textRequest(const Builder& b, const LossCode& loss) {
+  const FusedModel& model = b.model;
+  FusedTextRequest request;
+  request.inputs = model.prototype.inputs;
+  request.output = model.prototype.output;
+  request.n_outputs = model.prototype.train.n_outputs;
+  request.has_shared_graphs = std::count(model.stacked.begin(), model.stacked.end(), true) > 0;
+  const auto aliases = [&](size_t slot) {
+    std::vector<std::string> expressions;
+    for (const std::string& alias : model.prototype.slots[slot].aliases) {
+      expressions.push_back(b.expression(alias));
+    }
+    return expressions;
+  };
+  for (const size_t slot : trainableSlots(model)) {
+    request.trainable.push_back(b.expression(b.slotPath(slot)));
+    request.trainable_aliases.push_back(aliases(slot));
+  }
+  const auto updates = [&](const CanonicalGraph& graph) {
+    std::vector<std::vector<std::string>> names;
+    for (const size_t slot : graph.updates) {
+      names.push_back(aliases(slot));
+      names.back().insert(names.back().begin(), b.expression(b.slotPath(slot)));
+    }
+    return names;
+  };
+  request.train_updates = updates(model.prototype.train);
+  request.eval_updates = updates(model.prototype.eval);
+  for (const DtypeGroup& group : dtypeGroups(model)) {
+    request.groups.push_back(group.members);
+    request.group_suffixes.push_back(group.suffix);
+  }
+  request.has_loss = model.loss.has_value();
+  request.takes_target = !model.loss || findLoss(model.loss->name).takes_target;
+  request.loss_body = loss.body;
+  request.optimizer = model.optimizer ? &*model.optimizer : nullptr;
+  return request;
+}
+
+void checkModel(const FusedModel& model) {
+  const Member& member = model.prototype;
+  const size_t slots = member.slots.size();
+  const CanonicalGraph& train = member.train;
+  if (model.tensors.size() != slots || model.stacked.size() != slots || !model.k()) {
+    throw Refused(internalError("a fused model has tensors that do not match its slots"));
+  }
+  if (train.n_outputs != member.output.leaves() || member.eval.n_outputs != train.n_outputs) {
+    throw Refused(internalError("train and eval graph have different outputs"));
+  }
+  for (const CanonicalGraph* graph : {&member.train, &member.eval}) {
+    for (const size_t slot : graph->updates) {
+      if (model.stacked[slot]) continue;
+      throw Refused(unsupported("'" + member.slots[slot].name +
+                                "' is shared by the members, but forward changes it"));
+    }
+  }
+  if (model.optimizer) checkOptimizer(*model.optimizer, model.k());
+}
+
+std::vector<std::string> topLevelNames(const Member& member) {
+  std::set<std::string> names;
+  for (const TensorSlot& slot : member.slots) {
+    if (slot.role == Role::Constant) continue;
+    names.insert(pathComponents(slot.name).front());
+    for (const std::string& alias : slot.aliases) names.insert(pathComponents(alias).front());
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+Module buildModule(const FusedModel& model, const BuildOptions& options) {
+  checkModel(model);
+  Builder b{model, options, makeModule("__torch__.chorus.Fused"), {}, topLevelNames(model.prototype)};
+  b.renamed = renamedNames(b.taken);
+  const LossCode loss = model.loss ? buildLoss(model) : LossCode{};
+  registerSlots(b);
+  registerState(b, loss);
+  const FusedTextRequest request = textRequest(b, loss);
+  const Member& member = model.prototype;
+  addForward(b, member.train, "train", true, !request.has_shared_graphs);
+  addForward(b, member.eval, "eval", true, false);
+  if (request.has_shared_graphs) {
+    addForward(b, member.train, "train", false, true);
+    addForward(b, member.eval, "eval", false, false);
+  }
+  b.module.define(renameTaken(fusedText(request), b.renamed), gradModeResolver(b.module));
+  return b.module;
+}
+
+}  // namespace chorus

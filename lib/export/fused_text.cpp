@@ -1,0 +1,244 @@
+#include "lib/export/fused_text.h"
+
+#include <regex>
+
+#include "lib/export/fill.h"
+#include "lib/export/module_tree.h"
+#include "lib/support/fault.h"
+
+namespace chorus {
+
+namespace {
+
+std::string join(const std::vector<std::string>& items, const std::string& separator = ", ") {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) text += (i ? separator : "") + items[i];
+  return text;
+}
+
+std::vector<std::string> inputNames(const FusedTextRequest& request) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    names.push_back(fill("x$i", {{"i", std::to_string(i)}}));
+  }
+  return names;
+}
+
+/// "self, x0: Tensor, x1: Tensor"
+std::string parameters(const FusedTextRequest& request, bool target) {
+  std::string text = "self";
+  for (const std::string& name : inputNames(request)) text += ", " + name + ": Tensor";
+  return text + (target ? ", y: Tensor" : "");
+}
+
+std::string arguments(const FusedTextRequest& request, bool target) {
+  std::vector<std::string> names = inputNames(request);
+  if (target) names.push_back("y");
+  return join(names);
+}
+
+const char* const kBasics = R"py(
+def chorus_everyone(self) -> bool:
+    active = self.chorus.active
+    everyone = False
+    if active.is_cpu:
+        everyone = bool(active.all())
+    return everyone
+
+def chorus_select(self, new: Tensor, old: Tensor) -> Tensor:
+    active = self.chorus.active.view([-1] + [1] * (old.dim() - 1))
+    return torch.where(active, new.to(old.dtype), old)
+
+def chorus_expand(self, x: Tensor, rank: int) -> Tensor:
+    k = self.chorus.active.size(0)
+    if x.dim() == rank:
+        return x.unsqueeze(0).expand([k] + x.size())
+    return x
+)py";
+
+/// Assertions on rank and K of one input.
+std::string rankText(size_t index, size_t rank) {
+  return fill(R"py(    assert x$i.dim() == $rank or x$i.dim() == $above, "input $i has rank {}; it must be $rank (one batch for all members) or $above (stacked, [K,...])".format(x$i.dim())
+    if x$i.dim() == $above:
+        assert x$i.size(0) == k, "input $i is stacked for {} members, but there are {}".format(x$i.size(0), k)
+        stacked = True
+)py",
+              {{"i", std::to_string(index)},
+               {"rank", std::to_string(rank)},
+               {"above", std::to_string(rank + 1)}});
+}
+
+/// The graph for the mode and for shared or stacked inputs.
+std::string runText(const FusedTextRequest& request) {
+  std::string ranks, expand;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const size_t rank = request.inputs[i].rank();
+    ranks += rankText(i, rank);
+    expand += fill("        x$i = self.chorus_expand(x$i, $rank)\n",
+                   {{"i", std::to_string(i)}, {"rank", std::to_string(rank)}});
+  }
+  const std::string both = R"py(        if self.training:
+            values = self.chorus_forward_train_$how($inputs)
+        else:
+            values = self.chorus_forward_eval_$how($inputs)
+)py";
+  std::string text = R"py(
+def chorus_run($parameters) -> Tuple[List[Tensor], List[Tensor]]:
+    k = self.chorus.active.size(0)
+    stacked = $always
+$ranks    values: List[Tensor] = []
+    if stacked:
+$expand)py" + fill(both, {{"how", "stacked"}});
+  if (request.has_shared_graphs) text += "    else:\n" + fill(both, {{"how", "shared"}});
+  return fill(text + "    return values[:$n], values[$n:]\n",
+              {{"always", request.has_shared_graphs ? "False" : "True"},
+               {"parameters", parameters(request, false)},
+               {"ranks", ranks},
+               {"expand", expand},
+               {"inputs", arguments(request, false)},
+               {"n", std::to_string(request.n_outputs)}});
+}
+
+std::string updatesText(const std::vector<std::vector<std::string>>& updates,
+                        const std::string& indent) {
+  if (updates.empty() || fault("stats_unmoved")) return indent + "pass\n";
+  std::string text;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const std::string& buffer = updates[i].front();
+    text += indent + "value = updates[" + std::to_string(i) + "].detach()\n" + indent +
+            "if not everyone:\n" + indent + "    value = self.chorus_select(value, " + buffer +
+            ".detach())\n";
+    for (const std::string& name : updates[i]) {
+      text += indent + name + ".detach().copy_(value)\n";
+    }
+  }
+  return text;
+}
+
+/// Buffers take their new values; those of inactive members keep theirs.
+std::string applyText(const FusedTextRequest& request) {
+  const std::string head = "def chorus_apply(self, updates: List[Tensor]) -> None:\n";
+  if (request.train_updates.empty() && request.eval_updates.empty()) return head + "    pass\n";
+  const std::string indent(8, ' ');
+  return head + "    everyone = self.chorus_everyone()\n    if self.training:\n" +
+         updatesText(request.train_updates, indent) + "    else:\n" +
+         updatesText(request.eval_updates, indent);
+}
+
+std::string forwardText(const FusedTextRequest& request) {
+  return "def forward(" + parameters(request, false) + "):\n    o, updates = self.chorus_run(" +
+         arguments(request, false) + ")\n    self.chorus_apply(updates)\n    return " +
+         treeExpression(request.output, "o") + "\n";
+}
+
+std::string lossText(const FusedTextRequest& request) {
+  const bool target = request.takes_target;
+  const std::string y = target ? "y" : "o[0]";
+  std::string body = request.loss_body;
+  std::string text = "def chorus_losses(self, outputs: List[Tensor], target: Tensor) -> Tensor:\n" +
+                     body + "\ndef loss(" + parameters(request, target) +
+                     ") -> Tensor:\n    o, updates = self.chorus_run(" + arguments(request, false) +
+                     ")\n    losses = self.chorus_losses(o, " + y +
+                     ")\n    self.chorus_apply(updates)\n    return losses\n";
+  return text;
+}
+
+/// A parameter that the loss does not reach, or that the user froze, gets an empty tensor.
+std::string gradientsText(const FusedTextRequest& request) {
+  const bool target = request.takes_target;
+  std::string text = "def chorus_trainable(self) -> List[Tensor]:\n    return [" +
+                     join(request.trainable, ",\n        ") + "]\n\n";
+  text += "def chorus_gradients(" + parameters(request, target) +
+          ") -> Tuple[Tensor, List[Tensor]]:\n"
+          "    assert not (self.chorus.active | self.chorus.active).is_inference(), "
+          "\"training is not possible under torch.inference_mode(); torch.no_grad() is fine\"\n"
+          "    parameters = self.chorus_trainable()\n"
+          "    wanted: List[Tensor] = []\n"
+          "    for p in parameters:\n"
+          "        if p.requires_grad:\n"
+          "            assert not p.is_inference(), \"the parameters were made under "
+          "torch.inference_mode(); load the file outside of it\"\n"
+          "            wanted.append(p)\n"
+          "    assert len(wanted) > 0, \"there is nothing to train: no parameter requires a "
+          "gradient\"\n"
+          "    with GradMode(True):\n"
+          "        o, updates = self.chorus_run(" +
+          arguments(request, false) + ")\n        losses = self.chorus_losses(o, " +
+          (target ? "y" : "o[0]") +
+          ")\n        found = torch.grad([losses." + (fault("mean_over_k") ? "mean" : "sum") +
+          "()], wanted, None, None, False, True)\n"
+          "    self.chorus_apply(updates)\n"
+          "    gradients: List[Tensor] = []\n"
+          "    i = 0\n"
+          "    for p in parameters:\n"
+          "        gradient: Optional[Tensor] = None\n"
+          "        if p.requires_grad:\n"
+          "            gradient = found[i]\n"
+          "            i += 1\n"
+          "        if gradient is None:\n"
+          "            gradients.append(p.detach().new_empty([0]))\n"
+          "        else:\n"
+          "            gradients.append(gradient" +
+          (fault("swap_members") ? ".flip([0])" : "") +
+          ")\n    return losses.detach(), gradients\n";
+  return text;
+}
+
+}  // namespace
+
+const std::vector<std::string>& fusedNames() {
+  static const std::vector<std::string> names = {
+      "chorus",        "loss",           "train_step",       "member_names",
+      "shared_names",  "chorus_run",     "chorus_apply",     "chorus_everyone",
+      "chorus_select", "chorus_expand",  "chorus_losses",    "chorus_trainable",
+      "chorus_flat",   "chorus_wide", "chorus_write",   "chorus_rule", "chorus_check",      "chorus_gradients",
+      "chorus_update", "chorus_forward_train_shared",        "chorus_forward_train_stacked",
+      "chorus_forward_eval_shared",      "chorus_forward_eval_stacked"};
+  return names;
+}
+
+std::string updateText(const FusedTextRequest& request);  // update_text.cpp
+
+std::string fusedText(const FusedTextRequest& request) {
+  std::string text = kBasics;
+  text += "\n" + runText(request) + "\n" + applyText(request) + "\n" + forwardText(request);
+  if (request.has_loss) text += "\n" + lossText(request);
+  const bool trains = !request.trainable.empty();
+  if (trains && (request.has_loss || request.optimizer)) {
+    std::string gradients = gradientsText(request);
+    if (!request.has_loss) gradients.resize(gradients.find("def chorus_gradients"));
+    text += "\n" + gradients;
+  }
+  if (!trains || !request.optimizer) return text;
+  text += "\n" + updateText(request);
+  if (!request.has_loss) return text;
+  return text + "\ndef train_step(" + parameters(request, request.takes_target) +
+         ") -> Tensor:\n    self.chorus_check()\n    losses, gradients = self.chorus_gradients(" +
+         arguments(request, request.takes_target) +
+         ")\n    self.chorus_update(gradients)\n    return losses\n";
+}
+
+std::map<std::string, std::string> renamedNames(const std::vector<std::string>& taken) {
+  std::set<std::string> used(taken.begin(), taken.end());
+  used.insert(fusedNames().begin(), fusedNames().end());
+  std::map<std::string, std::string> renamed;
+  for (const std::string& name : fusedNames()) {
+    if (!std::count(taken.begin(), taken.end(), name)) continue;
+    std::string free = "chorus_" + name;
+    while (used.count(free)) free = "chorus_" + free;
+    used.insert(free);
+    renamed[name] = free;
+  }
+  return renamed;
+}
+
+std::string renameTaken(const std::string& text, const std::map<std::string, std::string>& renamed) {
+  std::string out = text;
+  for (const auto& [name, free] : renamed) {
+    out = std::regex_replace(out, std::regex("\\bself\\." + name + "\\b"), "self." + free);
+    out = std::regex_replace(out, std::regex("\\bdef " + name + "\\("), "def " + free + "(");
+  }
+  return out;
+}
+
+}  // namespace chorus

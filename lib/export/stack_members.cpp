@@ -1,0 +1,219 @@
+#include "chorus/fused_model.h"
+
+namespace chorus {
+
+namespace {
+
+[[noreturn]] void unequal(const Member& member, const std::string& what) {
+  throw Refused(internalError("member '" + member.name + "' was proved equal, but " + what));
+}
+
+void checkSlot(const Member& member, const TensorSlot& slot, const TensorSlot& first) {
+  const bool equal = slot.role == first.role && slot.requires_grad == first.requires_grad &&
+                     slot.value.sizes() == first.value.sizes() &&
+                     slot.value.scalar_type() == first.value.scalar_type() &&
+                     slot.aliases.size() == first.aliases.size();
+  if (!equal) unequal(member, "'" + slot.name + "' differs from '" + first.name + "'");
+}
+
+}  // namespace
+
+FusedModel stackMembers(const std::vector<Member>& members, const Certificate* certificate) {
+  if (members.empty()) throw Refused(internalError("there are no members to stack"));
+  FusedModel model;
+  model.prototype = members[0];
+  for (TensorSlot& slot : model.prototype.slots) slot.value = at::Tensor();
+  for (const Member& member : members) {
+    model.member_names.push_back(member.name);
+    model.member_seeds.push_back(member.seed);
+    if (member.slots.size() != members[0].slots.size()) unequal(member, "has other tensors");
+  }
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < members[0].slots.size(); ++i) {
+    const TensorSlot& first = members[0].slots[i];
+    std::vector<at::Tensor> values;
+    for (size_t k = 0; k < members.size(); ++k) {
+      const size_t at = certificate ? certificate->members.at(k).slots.at(i) : i;
+      const TensorSlot& slot = members[k].slots.at(at);
+      checkSlot(members[k], slot, first);
+      values.push_back(slot.value.detach());
+    }
+    const bool shared = first.role == Role::Constant;
+    model.stacked.push_back(!shared);
+    model.tensors.push_back(shared ? values[0].clone() : at::stack(values));
+  }
+  const auto k = static_cast<int64_t>(members.size());
+  model.active = at::ones({k}, at::kBool);
+  model.step = at::zeros({k}, at::kLong);
+  return model;
+}
+
+namespace {
+
+/// Entries `members` of dim 0 of everything that is stacked, by `take`.
+template <typename Take>
+FusedModel mapStacked(const FusedModel& model, const Take& take) {
+  const at::NoGradGuard no_grad;
+  FusedModel out = model;
+  for (size_t i = 0; i < out.tensors.size(); ++i) {
+    const at::Tensor tensor = model.tensors[i].detach();
+    out.tensors[i] = model.stacked[i] ? take(tensor) : tensor.clone();
+  }
+  out.active = take(model.active);
+  out.step = take(model.step);
+  for (auto& [name, tensor] : out.state) tensor = take(tensor);
+  return out;
+}
+
+template <typename T>
+std::vector<T> chosen(const std::vector<T>& values, const std::vector<size_t>& members) {
+  std::vector<T> out;
+  for (const size_t m : members) out.push_back(values.at(m));
+  return out;
+}
+
+/// Does this tensor argument of a loss have a row per member? The rank decides, as in the loss itself.
+bool isStackedArgument(const FusedModel& model, const std::string& name) {
+  const LossCode code = findLoss(model.loss->name).build(lossRequest(model));
+  return code.constants.count("loss_" + name) > 0;
+}
+
+}  // namespace
+
+FusedModel selectMembers(const FusedModel& model, const std::vector<size_t>& members) {
+  if (members.empty()) throw Refused(error("no members are selected"));
+  std::set<size_t> seen;
+  for (const size_t m : members) {
+    if (m >= model.k()) {
+      throw Refused(error("there is no member " + std::to_string(m) + " of " +
+                          std::to_string(model.k())));
+    }
+    if (!seen.insert(m).second) {
+      throw Refused(error("member " + std::to_string(m) + " is selected twice"));
+    }
+  }
+  const std::vector<int64_t> rows(members.begin(), members.end());
+  const auto take = [&](const at::Tensor& t) {
+    return t.index_select(0, at::tensor(rows, at::kLong).to(t.device()));
+  };
+  FusedModel out = mapStacked(model, take);
+  out.member_names = chosen(model.member_names, members);
+  out.member_seeds = chosen(model.member_seeds, members);
+  if (out.optimizer) {
+    for (auto& [name, values] : out.optimizer->values) values = chosen(values, members);
+  }
+  if (!out.loss) return out;
+  for (auto& [name, values] : out.loss->arguments) {
+    if (values.size() > 1) values = chosen(values, members);
+  }
+  for (auto& [name, tensor] : out.loss->tensors) {
+    if (isStackedArgument(model, name)) tensor = take(tensor);
+  }
+  return out;
+}
+
+namespace {
+
+void requireSame(bool same, const std::string& what) {
+  if (!same) throw Refused(error("the two fused models differ in their " + what));
+}
+
+void requireAppendable(const FusedModel& a, const FusedModel& b) {
+  requireSame(a.stacked == b.stacked && a.prototype.output == b.prototype.output &&
+                  a.prototype.train.graph->toString(false) ==
+                      b.prototype.train.graph->toString(false) &&
+                  a.prototype.eval.graph->toString(false) ==
+                      b.prototype.eval.graph->toString(false),
+              "structure");
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    const auto rest = [&](const FusedModel& m) {
+      return m.stacked[i] ? m.tensors[i].sizes().slice(1) : m.tensors[i].sizes();
+    };
+    requireSame(rest(a) == rest(b) && a.tensors[i].dtype() == b.tensors[i].dtype(),
+                "tensor '" + a.prototype.slots[i].name + "'");
+    requireSame(a.stacked[i] || at::equal(a.tensors[i], b.tensors[i]),
+                "constant '" + a.prototype.slots[i].name + "'");
+  }
+  requireSame(a.loss.has_value() == b.loss.has_value() &&
+                  (!a.loss || a.loss->name == b.loss->name),
+              "loss");
+  requireSame(a.optimizer.has_value() == b.optimizer.has_value() &&
+                  (!a.optimizer ||
+                   (a.optimizer->name == b.optimizer->name && a.optimizer->flags == b.optimizer->flags)),
+              "optimizer");
+}
+
+std::vector<std::string> perMember(const LossSpec& spec, const std::string& name, size_t k) {
+  const auto found = spec.arguments.find(name);
+  requireSame(found != spec.arguments.end(), "loss argument '" + name + "'");
+  return found->second.size() == k ? found->second : std::vector<std::string>(k, found->second[0]);
+}
+
+LossSpec appendLoss(const FusedModel& a, const FusedModel& b) {
+  LossSpec out = *a.loss;
+  requireSame(out.arguments.size() == b.loss->arguments.size() &&
+                  out.tensors.size() == b.loss->tensors.size(),
+              "loss arguments");
+  for (auto& [name, values] : out.arguments) {
+    std::vector<std::string> mine = perMember(*a.loss, name, a.k());
+    const std::vector<std::string> theirs = perMember(*b.loss, name, b.k());
+    mine.insert(mine.end(), theirs.begin(), theirs.end());
+    const bool equal = std::set<std::string>(mine.begin(), mine.end()).size() == 1;
+    values = equal ? std::vector<std::string>{mine[0]} : mine;
+  }
+  for (auto& [name, tensor] : out.tensors) {
+    const auto found = b.loss->tensors.find(name);
+    requireSame(found != b.loss->tensors.end(), "loss argument '" + name + "'");
+    const auto rows = [&](const FusedModel& m, const at::Tensor& t) {
+      if (isStackedArgument(m, name)) return t;
+      std::vector<int64_t> sizes = t.sizes().vec();
+      sizes.insert(sizes.begin(), static_cast<int64_t>(m.k()));
+      return t.unsqueeze(0).expand(sizes);
+    };
+    const bool shared = !isStackedArgument(a, name) && !isStackedArgument(b, name) &&
+                        at::equal(tensor, found->second);
+    if (!shared) tensor = at::cat({rows(a, tensor), rows(b, found->second)});
+  }
+  return out;
+}
+
+}  // namespace
+
+FusedModel appendMembers(const FusedModel& a, const FusedModel& b) {
+  requireAppendable(a, b);
+  const at::NoGradGuard no_grad;
+  FusedModel out = a;
+  for (size_t i = 0; i < a.tensors.size(); ++i) {
+    const at::Tensor tensor = a.tensors[i].detach();
+    out.tensors[i] = a.stacked[i] ? at::cat({tensor, b.tensors[i].detach()}) : tensor.clone();
+  }
+  out.active = at::cat({a.active, b.active});
+  out.step = at::cat({a.step, b.step});
+  const auto zeros_like = [](const at::Tensor& like, size_t k) {
+    std::vector<int64_t> sizes = like.sizes().vec();
+    sizes[0] = static_cast<int64_t>(k);
+    return at::zeros(sizes, like.options());
+  };
+  std::set<std::string> names;
+  for (const auto* state : {&a.state, &b.state}) {
+    for (const auto& [name, tensor] : *state) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    const auto mine = a.state.find(name), theirs = b.state.find(name);
+    const at::Tensor& like = mine == a.state.end() ? theirs->second : mine->second;
+    out.state[name] = at::cat({mine == a.state.end() ? zeros_like(like, a.k()) : mine->second,
+                               theirs == b.state.end() ? zeros_like(like, b.k()) : theirs->second});
+  }
+  out.member_names.insert(out.member_names.end(), b.member_names.begin(), b.member_names.end());
+  out.member_seeds.insert(out.member_seeds.end(), b.member_seeds.begin(), b.member_seeds.end());
+  if (out.optimizer) {
+    for (auto& [name, values] : out.optimizer->values) {
+      const auto& more = b.optimizer->values.at(name);
+      values.insert(values.end(), more.begin(), more.end());
+    }
+  }
+  if (out.loss) out.loss = appendLoss(a, b);
+  return out;
+}
+
+}  // namespace chorus

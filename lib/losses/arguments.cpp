@@ -1,0 +1,117 @@
+#include "lib/losses/arguments.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <iomanip>
+#include <set>
+#include <sstream>
+
+#include "chorus/diagnostics.h"
+#include "lib/export/fill.h"
+
+namespace chorus::losses {
+
+namespace {
+
+double parsed(const std::string& name, const std::string& text, Bounds bounds) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end || !std::isfinite(value)) {
+    throw Refused(error("'" + name + "' is not a number: '" + text + "'"));
+  }
+  if (value < bounds.lowest || value > bounds.highest) {
+    std::ostringstream range;
+    range << "between " << bounds.lowest << " and " << bounds.highest;
+    throw Refused(error("'" + name + "' is " + text + ", which is not " + range.str()));
+  }
+  return value;
+}
+
+const std::vector<std::string>* given(const LossRequest& request, const std::string& name) {
+  const auto found = request.spec.arguments.find(name);
+  return found == request.spec.arguments.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+std::vector<double> numbers(const LossRequest& request, const std::string& name,
+                            double default_value, Bounds bounds) {
+  const auto* texts = given(request, name);
+  if (!texts) return {default_value};
+  std::vector<double> values;
+  for (const std::string& text : *texts) values.push_back(parsed(name, text, bounds));
+  return values;
+}
+
+std::string number(const LossRequest& request, LossCode& code, const std::string& name,
+                   double default_value, size_t rank, Bounds bounds) {
+  const std::vector<double> values = numbers(request, name, default_value, bounds);
+  if (values.size() == 1) {
+    std::ostringstream text;
+    text << std::setprecision(17) << values[0];
+    const bool integer = text.str().find_first_of(".en") == std::string::npos;
+    return text.str() + (integer ? ".0" : "");
+  }
+  code.constants["loss_" + name] = at::tensor(values, at::kDouble);
+  std::string ones;
+  for (size_t i = 1; i < rank; ++i) ones += ", 1";
+  return "self.chorus.loss_" + name + ".to(o.dtype).view([-1" + ones + "])";
+}
+
+std::string oneText(const LossRequest& request, const std::string& name,
+                    const std::string& default_value) {
+  const auto* texts = given(request, name);
+  if (!texts) return default_value;
+  if (std::set<std::string>(texts->begin(), texts->end()).size() > 1) {
+    throw Refused(error("'" + name + "' must be the same for all members"));
+  }
+  return texts->front();
+}
+
+bool oneFlag(const LossRequest& request, const std::string& name, bool default_value) {
+  const std::string text = oneText(request, name, default_value ? "true" : "false");
+  for (const char* yes : {"true", "True", "1"}) {
+    if (text == yes) return true;
+  }
+  for (const char* no : {"false", "False", "0"}) {
+    if (text == no) return false;
+  }
+  throw Refused(error("'" + name + "' is neither true nor false: '" + text + "'"));
+}
+
+std::string reduction(const LossRequest& request, const std::vector<std::string>& allowed) {
+  const std::string how = oneText(request, "reduction", "mean");
+  if (std::count(allowed.begin(), allowed.end(), how)) return how;
+  std::string choices;
+  for (const std::string& choice : allowed) choices += (choices.empty() ? "" : ", ") + choice;
+  Message message = error("reduction is '" + how + "', not one of " + choices);
+  if (how == "none") message.note("a member's loss is one number, so it must be reduced");
+  throw Refused(message);
+}
+
+std::string denseTarget(const std::string& loss) {
+  return fill(R"py(
+    o = outputs[0]
+    assert target.dim() == o.dim() or target.dim() == o.dim() - 1, "$loss: the target has rank {}, which is neither {} (shared) nor {} (stacked)".format(target.dim(), o.dim() - 1, o.dim())
+    t = target
+    if t.dim() == o.dim():
+        assert t.size() == o.size(), "$loss: the stacked target is {} and the output {}".format(t.size(), o.size())
+    else:
+        assert t.size() == o.size()[1:], "$loss: the target is {} and a member's output {}".format(t.size(), o.size()[1:])
+        t = t.unsqueeze(0).expand_as(o)
+    t = t.to(o.dtype)
+)py",
+              {{"loss", loss}});
+}
+
+std::string reduced(const std::string& how) {
+  return "    return e.unsqueeze(-1).flatten(1)." + how + "(1)\n";
+}
+
+TargetRule denseRule(const LossRequest& request) {
+  TargetRule rule;
+  rule.dense_rank = request.output_ranks.at(0);
+  return rule;
+}
+
+}  // namespace chorus::losses
