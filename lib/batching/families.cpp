@@ -129,9 +129,24 @@ BatchingRule dimShift(std::vector<std::string> axes, int64_t extra_rank) {
       }
     }
     if (rank > 0) return stackedResults(context.emitSame(inputs));
+    for (size_t i = 0; i < context.node()->outputs().size(); ++i) {
+      if (context.outputRank(i) > 0) return context.decline("a tensor without dims");
+    }
     inputs[0] = withDim(context, 0);
     return restoreRanks(context, context.emitSame(inputs));
   };
+}
+
+std::optional<std::vector<Value*>> withoutMemoryFormat(RuleContext& context) {
+  std::vector<Value*> inputs = context.inputs();
+  if (!context.has("memory_format")) return inputs;
+  const size_t i = context.indexOf("memory_format");
+  const auto format = context.constant(i);
+  if (!format) return std::nullopt;
+  const auto preserve = static_cast<int64_t>(c10::MemoryFormat::Preserve);
+  const auto contiguous = static_cast<int64_t>(c10::MemoryFormat::Contiguous);
+  if (format->isInt() && format->toInt() != preserve) inputs[i] = context.constantOf(contiguous);
+  return inputs;
 }
 
 RuleResult readsNoValue(RuleContext& context) {

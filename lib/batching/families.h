@@ -38,6 +38,10 @@ RuleResult readsNoValue(RuleContext& context);
 /// The op on the stacked form of every tensor argument, nothing else.
 RuleResult allOperandsStacked(RuleContext& context);
 
+/// The inputs for emitSame, with a memory format of the member's rank (channels_last) taken out;
+/// nullopt where it is computed. Values do not depend on it.
+std::optional<std::vector<Value*>> withoutMemoryFormat(RuleContext& context);
+
 /// All of them stacked: the usual end of a rule.
 RuleResult stackedResults(const std::vector<Value*>& values);
 

@@ -3,21 +3,13 @@
 namespace chorus {
 namespace {
 
-/// Copies and conversions. A memory format is of the member's rank, so only "keep" survives.
+/// Copies and conversions.
 RuleResult conversion(RuleContext& context) {
-  std::vector<Value*> inputs = context.inputs();
-  if (!context.operand(0).stacked) {
-    // x.type_as(y), x.to(y): y lends its dtype alone.
-    return std::vector<Operand>{{context.emitSame(inputs).front(), false}};
-  }
-  if (context.has("memory_format")) {
-    const size_t i = context.indexOf("memory_format");
-    const auto format = context.constant(i);
-    if (!format) return context.decline("computed memory_format");
-    const int64_t contiguous = 0, preserve = 1;
-    if (format->isInt() && format->toInt() > preserve) inputs[i] = context.constantOf(contiguous);
-  }
-  return stackedResults(context.emitSame(inputs));
+  // x.type_as(y), x.to(y): y lends its dtype alone.
+  if (!context.operand(0).stacked) return readsNoValue(context);
+  const auto inputs = withoutMemoryFormat(context);
+  if (!inputs) return context.decline("computed memory_format");
+  return stackedResults(context.emitSame(*inputs));
 }
 
 /// On the last two dims, which stay the last two.
