@@ -41,7 +41,7 @@ uint64_t hashNode(const Node& node, const Hashes& hashes) {
 Hashes hashValues(Graph& graph) {
   Hashes hashes;
   for (const Value* input : graph.inputs())
-    hashes[input] = hashText(c10::toString(input->type()->kind()));
+    hashes[input] = hashText(c10::typeKindToString(input->type()->kind()));
   for (const Node* node : graph.nodes()) {
     const uint64_t hash = hashNode(*node, hashes);
     for (const Value* output : node->outputs()) hashes[output] = mixHash(hash, output->offset());

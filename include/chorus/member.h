@@ -59,6 +59,12 @@ struct InputSpec {
   std::string toString() const;  ///< e.g. "f32[N,3,32,32]"
 };
 
+/// A module of the member: its dotted path ("" is the root) and its class, e.g. "Linear".
+struct ModuleRecord {
+  std::string path;
+  std::string type;
+};
+
 struct CanonicalGraph {
   std::shared_ptr<Graph> graph;
   size_t n_inputs = 0;           ///< model inputs; graph->inputs()[n_inputs + i] is slot i
@@ -74,8 +80,11 @@ struct Member {
   std::vector<InputSpec> inputs;
   std::vector<TensorSlot> slots;
   OutputTree output;
+  std::vector<ModuleRecord> modules;  ///< parents before children, in order of definition
   CanonicalGraph train, eval;
   bool traced = false;
+  /// The original code, run as it is, does what the train (eval) graph says. A trace has one of the two only.
+  bool code_trains = true, code_evaluates = true;
   /// Set where the export fixed the batch size (a view with a literal N): the size, and the place.
   std::optional<int64_t> fixed_batch;
   Place fixed_batch_place;

@@ -65,6 +65,7 @@ struct RandomContext {
   uint64_t run_seed = 0;
   std::vector<uint64_t> member_seeds;
   std::vector<int64_t> steps;  ///< micro-batches that the member has seen before this one
+  bool one_node = false;  ///< every node draws as node 0: to compare graphs that number them otherwise
 };
 
 /// While it lives, chorus:: random ops called on this thread draw from `context`.

@@ -4,11 +4,13 @@
 
 #include <filesystem>
 
+#include "chorus/equivalence.h"
 #include "chorus/import.h"
 #include "chorus/pass.h"
 #include "chorus/scan.h"
 #include "lib/import/example_run.h"
 #include "lib/import/specialize.h"
+#include "lib/support/hash.h"
 
 namespace chorus {
 namespace {
@@ -140,6 +142,13 @@ void collectSlots(const Module& module, const std::string& prefix, const std::st
   }
 }
 
+void collectModules(const Module& module, const std::string& path, std::vector<ModuleRecord>& modules) {
+  modules.push_back({path, module.type()->name() ? module.type()->name()->name() : ""});
+  for (const auto& child : module.named_children()) {
+    collectModules(child.value, path.empty() ? child.name : path + "." + child.name, modules);
+  }
+}
+
 /// The leading size of the first input is the batch size; inputs that begin with the same size
 /// share it.
 int64_t markBatch(std::vector<InputSpec>& specs) {
@@ -207,6 +216,13 @@ Message evalTraceWarning(const std::string& path) {
           "example_inputs).save(\"model.pt\")");
 }
 
+/// Of structure and tensors; no names, no debug data.
+uint64_t seedOf(const Member& member) {
+  uint64_t seed = structuralHash(member);
+  for (const TensorSlot& slot : member.slots) seed = mixHash(seed, hashTensor(slot.value));
+  return seed;
+}
+
 ModeReading readMode(const Module& module, Graph& code, bool traced, ModePolicy policy,
                      const std::string& path, Member& member) {
   const std::vector<bool> flags = traced ? bakedFlags(code) : moduleFlags(module);
@@ -215,6 +231,10 @@ ModeReading readMode(const Module& module, Graph& code, bool traced, ModePolicy 
   mode.as_traced = policy == ModePolicy::AsTraced;
   const bool any = std::find(flags.begin(), flags.end(), true) != flags.end();
   mode.mixed = any && std::find(flags.begin(), flags.end(), false) != flags.end();
+  if (traced && !flags.empty()) {
+    member.code_trains = any || mode.as_traced;
+    member.code_evaluates = !any || mode.as_traced;
+  }
   if (traced && !any && (!flags.empty() || !module.is_training()))
     member.remarks.push_back(evalTraceWarning(path));
   return mode;
@@ -237,6 +257,7 @@ Member importTorchScript(const std::string& path, const ImportOptions& options) 
   member.inputs = inputsOf(loaded, options, code, path);
   const int64_t stored_n = markBatch(member.inputs);
   collectSlots(loaded.module, "", path, member.slots);
+  collectModules(loaded.module, "", member.modules);
 
   SpecializeRequest request;
   request.inputs = member.inputs;
@@ -259,6 +280,7 @@ Member importTorchScript(const std::string& path, const ImportOptions& options) 
   }
   adopt(member.train, std::move(train));
   adopt(member.eval, std::move(eval));
+  member.seed = seedOf(member);
   return member;
 }
 

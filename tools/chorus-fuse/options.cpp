@@ -1,0 +1,80 @@
+#include "tools/chorus-fuse/options.h"
+
+#include "chorus/batching_rule.h"
+#include "chorus/pass.h"
+
+namespace chorus {
+namespace {
+
+/// Options of the contract that no release accepts yet: named, not ignored.
+const std::vector<std::string> kLater = {"--group", "--partial"};
+
+std::vector<std::string> names() {
+  std::vector<std::string> found;
+  for (const Pass& pass : allPasses()) {
+    if (pass.optional) found.push_back(pass.name);
+  }
+  for (const RuleRow& row : allRules()) found.push_back(row.op);
+  return found;
+}
+
+}  // namespace
+
+void addFuseOptions(CommandLine& line, FuseOptions& options) {
+  CLI::App& app = line.app;
+  app.add_option("members", options.members, "TorchScript files, or @list.txt with one a line")
+      ->required();
+  app.add_option("-o,--output", options.output, "the fused file");
+  app.add_option("--input", options.inputs,
+                 "dtype and sizes of a model input, in order: f32[N,3,32,32]");
+  app.add_option("--replicate", options.replicate, "K copies of one member")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_option("--init", options.init, "weights of the copies: as they are, or drawn anew")
+      ->check(oneOf({"keep", "reset"}))
+      ->capture_default_str();
+  app.add_option("--seeds", options.seeds, "K seeds of --init reset");
+  addTrainingOptions(app, options.training);
+  app.add_flag("--plan", options.plan, "print what is fused and what is not, and write nothing");
+  app.add_option("--report", options.report, "write plan, certificate and decisions to FILE.json");
+  app.add_option("--mode", options.mode, "what a trace's train and eval flags mean")
+      ->check(oneOf({"follow", "as-traced"}))
+      ->capture_default_str();
+  app.add_option("--disable", options.disabled, "switch off a pass or a rule");
+  app.add_flag("--verify{1},!--no-verify{0}", options.verify_steps,
+               "train N steps fused and member by member, and compare (default: 1)");
+  app.add_option("--rtol", options.rtol, "relative tolerance of --verify")->capture_default_str();
+  app.add_option("--atol", options.atol, "absolute tolerance of --verify")->capture_default_str();
+  for (const std::string& name : kLater) {
+    app.add_flag_callback(
+           name,
+           [name] { throw Refused(unsupported("the option '" + name + "' is not supported yet")); },
+           "not supported yet")
+        ->configurable(false);
+  }
+}
+
+void checkFuseOptions(const FuseOptions& options) {
+  if (options.output.empty() && !options.plan) {
+    throw Refused(
+        usage("missing option '--output'").helpWith("-o fused.pt, or --plan to write nothing"));
+  }
+  if (options.replicate > 0 && options.members.size() != 1) {
+    throw Refused(usage("--replicate takes one member, and there are " +
+                        std::to_string(options.members.size())));
+  }
+  if (options.replicate == 0 && (options.init != "keep" || !options.seeds.empty())) {
+    throw Refused(usage("--init and --seeds go with --replicate"));
+  }
+  if ((options.init == "reset") != !options.seeds.empty()) {
+    throw Refused(usage("--init reset and --seeds go together"));
+  }
+  const std::vector<std::string> known = names();
+  for (const std::string& name : options.disabled) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string near = nearest(name, known);
+    throw Refused(usage("--disable: there is no pass or rule '" + name + "'" +
+                        (near.empty() ? "" : "; did you mean '" + near + "'?")));
+  }
+}
+
+}  // namespace chorus

@@ -1,0 +1,34 @@
+// What the command line of chorus-fuse says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/common/command_line.h"
+#include "tools/common/training_options.h"
+
+namespace chorus {
+
+struct FuseOptions {
+  std::vector<std::string> members;
+  std::string output;
+  std::vector<std::string> inputs;  ///< --input
+  int64_t replicate = 0;            ///< K; 0: not given
+  std::string init = "keep";
+  std::string seeds;  ///< --seeds
+  TrainingOptions training;
+  bool plan = false;
+  std::string report;
+  std::vector<std::string> disabled;
+  std::string mode = "follow";
+  int64_t verify_steps = 1;  ///< 0: --no-verify
+  double rtol = 1e-4, atol = 1e-6;
+};
+
+/// Adds the options to `line`; `options` must outlive the parse.
+void addFuseOptions(CommandLine& line, FuseOptions& options);
+
+/// Refuses (usage) what CLI11 cannot see: combinations, unknown pass names.
+void checkFuseOptions(const FuseOptions& options);
+
+}  // namespace chorus
