@@ -1,0 +1,56 @@
+#include "chorus/batching_rule.h"
+#include "lib/batching/fold.h"
+
+namespace chorus {
+namespace {
+
+// (input, weight?, bias?, running_mean?, running_var?, training, momentum, eps, ...)
+constexpr size_t kInput = 0, kTraining = 5;
+
+// Statistics are per channel, so K members are K times as many channels.
+std::vector<Value*> mergedInputs(RuleContext& context) {
+  std::vector<Value*> inputs = context.inputs();
+  inputs[kInput] = context.merge(context.stacked(kInput));
+  for (size_t i = 1; i < kTraining; ++i) inputs[i] = mergedParameter(context, i);
+  return inputs;
+}
+
+RuleResult batchNorm(RuleContext& context) {
+  const auto training = context.constant(kTraining);
+  if (!training) return context.decline("'training' is computed");
+  if (training->toBool() && !context.isNone(3)) {
+    return context.decline("it moves its running statistics in place");
+  }
+  return stackedResults({context.unmerge(context.emitSame(mergedInputs(context))[0])});
+}
+
+// Five results: y, saved mean and inverse deviation [K,C], new running mean and variance [K,C].
+RuleResult functional(RuleContext& context) {
+  const auto training = context.constant(kTraining);
+  if (!training || !training->toBool()) return context.decline("not in training");
+  std::vector<Value*> outputs = context.emitSame(mergedInputs(context));
+  outputs[0] = context.unmerge(outputs[0]);
+  for (size_t i = 1; i < outputs.size(); ++i) outputs[i] = unmergedParameter(context, outputs[i]);
+  return stackedResults(outputs);
+}
+
+RuleResult instanceNorm(RuleContext& context) {
+  const auto own_statistics = context.constant(kTraining);
+  if (!own_statistics) return context.decline("'use_input_stats' is computed");
+  if (own_statistics->toBool() && !context.isNone(3)) {
+    return context.decline("it moves its running statistics in place");
+  }
+  return stackedResults({context.unmerge(context.emitSame(mergedInputs(context))[0])});
+}
+
+}  // namespace
+
+RuleRows batch_norm() {
+  return {
+      {"aten::batch_norm", batchNorm, "grouped"},
+      {"aten::_native_batch_norm_legit_functional", functional, "grouped"},
+      {"aten::instance_norm", instanceNorm, "grouped"},
+  };
+}
+
+}  // namespace chorus

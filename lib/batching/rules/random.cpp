@@ -1,0 +1,47 @@
+#include "chorus/batching_rule.h"
+#include "lib/batching/fold.h"
+
+namespace chorus {
+namespace {
+
+// One draw per element of operand 0.
+RuleResult like(RuleContext& context) {
+  for (size_t i = 1; i < context.size(); ++i) {
+    if (isStacked(context, i)) return context.decline("a parameter of the draw is stacked");
+  }
+  std::vector<Value*> inputs = context.inputs();
+  inputs[0] = context.stacked(0);
+  return stackedResults(context.emitSame(inputs));
+}
+
+// A draw of a given size: K of them.  [N,C] -> [K,N,C]
+RuleResult ofSize(RuleContext& context) {
+  std::vector<Value*> inputs = context.inputs();
+  const size_t size = context.indexOf("size");
+  inputs[size] = context.countInFront(size);
+  return stackedResults(context.emitSame(inputs));
+}
+
+// multinomial(p [N,C] or [C], n): rows draw apart, so K goes into N or takes its place.
+RuleResult multinomial(RuleContext& context) {
+  if (context.rank(0) == 1) return like(context);
+  return onFoldedBatch(context);
+}
+
+}  // namespace
+
+RuleRows random() {
+  return {
+      {"aten::bernoulli", like, "random"},
+      {"aten::rand_like", like, "random"},
+      {"aten::randn_like", like, "random"},
+      {"aten::randint_like", like, "random"},
+      {"aten::poisson", like, "random"},
+      {"aten::rand", ofSize, "random"},
+      {"aten::randn", ofSize, "random"},
+      {"aten::randint", ofSize, "random"},
+      {"aten::multinomial", multinomial, "random"},
+  };
+}
+
+}  // namespace chorus
