@@ -1,0 +1,26 @@
+// The table of contents: which passes run, and in which order.
+#include "chorus/pass.h"
+
+namespace chorus {
+
+const std::vector<std::string>& canonicalPipeline() {
+  static const std::vector<std::string> passes = {
+      "normalize-aliases",  // one name per op: conv2d, _convolution, ... -> convolution
+      "pool-constants",     // equal constants are one node, all at the top
+      "dead-code",          // what no output needs
+      "canonical-order",    // depth first from the outputs
+  };
+  return passes;
+}
+
+const std::vector<std::string>& fusedPipeline() {
+  static const std::vector<std::string> passes = {
+      "layout",          // K first or channel-merged, per value
+      "lower-layout",    // the conversions that remain, as aten ops
+      "pool-constants",  // rules insert constants where they need them
+      "dead-code",
+  };
+  return passes;
+}
+
+}  // namespace chorus
