@@ -1,0 +1,190 @@
+#include "chorus/checker.h"
+
+#include <cstring>
+
+#include "lib/equivalence/checker/tables.h"
+
+namespace chorus {
+namespace checker {
+namespace {
+
+struct Pairing {
+  const Member& a;
+  const Member& b;
+  const Table& table_a;
+  const Table& table_b;
+  const std::vector<uint32_t>& nodes;
+  const std::vector<uint32_t>& slots;
+};
+
+bool sameBytes(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.detach().resolve_conj().resolve_neg().cpu().contiguous();
+  const at::Tensor y = b.detach().resolve_conj().resolve_neg().cpu().contiguous();
+  return x.nbytes() == y.nbytes() &&
+         (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
+}
+
+/// Whether value `a` of member 0 and value `b` correspond under the map.
+bool correspond(const Pairing& p, const Value* a, const Value* b) {
+  if (p.table_a.isInput(a) != p.table_b.isInput(b)) return false;
+  if (p.table_a.isInput(a)) {
+    const size_t n = p.a.inputs.size();
+    if (a->offset() < n || b->offset() < n) return a->offset() == b->offset();
+    return p.slots[a->offset() - n] == b->offset() - n;
+  }
+  const NodeFacts& maker_a = p.table_a.maker(a);
+  const NodeFacts& maker_b = p.table_b.maker(b);
+  if (maker_a.literal || maker_b.literal) {
+    return maker_a.literal && maker_b.literal && maker_a.text == maker_b.text;
+  }
+  const uint32_t image = p.nodes[p.table_a.index_of.at(a->node())];
+  return image == p.table_b.index_of.at(b->node()) && a->offset() == b->offset();
+}
+
+bool operandsCorrespond(const Pairing& p, const NodeFacts& a, const NodeFacts& b) {
+  const auto left = a.node->inputs();
+  const auto right = b.node->inputs();
+  if (left.size() != right.size()) return false;
+  const size_t first = a.commutative ? 2 : 0;
+  for (size_t i = first; i < left.size(); ++i) {
+    if (!correspond(p, left[i], right[i])) return false;
+  }
+  if (!a.commutative) return true;
+  return (correspond(p, left[0], right[0]) && correspond(p, left[1], right[1])) ||
+         (correspond(p, left[0], right[1]) && correspond(p, left[1], right[0]));
+}
+
+/// Fusion contract C2, C3, C4, C5: the node map is one to one and preserves ops, attributes and
+/// wiring.
+void checkNodes(const Pairing& p, const std::string& where) {
+  require(p.nodes.size() == p.table_a.nodes.size(), {where, "the map has the wrong length"});
+  std::vector<char> taken(p.table_b.nodes.size());
+  size_t mapped = 0;
+  for (size_t n = 0; n < p.nodes.size(); ++n) {
+    const NodeFacts& a = p.table_a.nodes[n];
+    const uint32_t image = p.nodes[n];
+    const std::string at = where + "node " + std::to_string(n) + ": ";
+    if (a.literal || !a.live) {
+      const auto first = p.table_b.first_literal.find(a.text);
+      const bool found = a.literal && first != p.table_b.first_literal.end();
+      require(image == (found ? first->second : kNoNode), {at, "not the first equal constant"});
+      continue;
+    }
+    require(image < p.table_b.nodes.size(), {at, "mapped to no node"});
+    const NodeFacts& b = p.table_b.nodes[image];
+    require(!std::exchange(taken[image], 1), {at, "its image is taken"});
+    require(b.live && !b.literal && a.text == b.text, {at, a.text, " is mapped to ", b.text});
+    require(a.node->outputs().size() == b.node->outputs().size(), {at, "other number of outputs"});
+    require(a.commutative == b.commutative && operandsCorrespond(p, a, b), {at, "other operands"});
+    ++mapped;
+  }
+  const auto counts = [](const NodeFacts& facts) { return facts.live && !facts.literal; };
+  const auto live = std::count_if(p.table_b.nodes.begin(), p.table_b.nodes.end(), counts);
+  require(mapped == static_cast<size_t>(live), {where, "it has nodes that nothing maps to"});
+}
+
+/// C10, C11: outputs in order; an update of a slot is the update of its partner.
+void checkResults(const Pairing& p, const std::string& where) {
+  const CanonicalGraph& a = *p.table_a.canonical;
+  const CanonicalGraph& b = *p.table_b.canonical;
+  require(a.n_outputs == b.n_outputs, {where, "other number of outputs"});
+  for (size_t j = 0; j < a.n_outputs; ++j) {
+    require(correspond(p, a.graph->outputs()[j], b.graph->outputs()[j]),
+            {where, "output ", std::to_string(j), " does not correspond"});
+  }
+  require(p.table_a.update_of.size() == p.table_b.update_of.size(), {where, "other updates"});
+  for (const auto& [slot, value] : p.table_a.update_of) {
+    const auto partner = p.table_b.update_of.find(p.slots[slot]);
+    require(partner != p.table_b.update_of.end() && correspond(p, value, partner->second),
+            {where, "the update of slot ", std::to_string(slot), " does not correspond"});
+  }
+}
+
+/// C6, C7, C8, C9: slots one to one, of equal shape, dtype, role, gradient flag and number of
+/// names; constants of equal bytes.
+void checkSlots(const Member& a, const Member& b, const std::vector<uint32_t>& map) {
+  require(a.slots.size() == b.slots.size() && map.size() == a.slots.size(),
+          {"other number of slots"});
+  std::vector<char> taken(b.slots.size());
+  for (size_t s = 0; s < map.size(); ++s) {
+    const std::string at = "slot " + std::to_string(s) + ": ";
+    require(map[s] < b.slots.size() && !std::exchange(taken[map[s]], 1), {at, "not one to one"});
+    const TensorSlot& x = a.slots[s];
+    const TensorSlot& y = b.slots[map[s]];
+    require(x.value.defined() && y.value.defined(), {at, "no tensor"});
+    require(x.role == y.role, {at, "other role"});
+    require(x.value.scalar_type() == y.value.scalar_type(), {at, "other dtype"});
+    require(x.value.sizes() == y.value.sizes(), {at, "other shape"});
+    require(x.requires_grad == y.requires_grad, {at, "other requires_grad"});
+    require(x.aliases.size() == y.aliases.size(), {at, "other number of names"});
+    require(x.role != Role::Constant || sameBytes(x.value, y.value), {at, "other bytes"});
+  }
+}
+
+/// C1, C10.
+void checkInterface(const Member& a, const Member& b) {
+  require(a.inputs.size() == b.inputs.size(), {"other number of inputs"});
+  for (size_t i = 0; i < a.inputs.size(); ++i) {
+    const bool same = a.inputs[i].dtype == b.inputs[i].dtype &&
+                      a.inputs[i].sizes == b.inputs[i].sizes &&
+                      a.inputs[i].bound == b.inputs[i].bound;
+    require(same, {"input ", std::to_string(i), " has another dtype, shape or bound"});
+  }
+  require(a.output == b.output, {"the results are arranged differently"});
+}
+
+uint64_t tensorHash(const Member& member, const std::vector<uint32_t>& slots) {
+  uint64_t hash = 0;
+  for (const uint32_t slot : slots) {
+    const TensorSlot& tensor = member.slots[slot];
+    if (tensor.role == Role::Constant) hash = mix(hash, hashOf(tensor.value));
+  }
+  return hash;
+}
+
+void checkMember(const Certificate& certificate, const std::vector<Member>& members, size_t k,
+                 const Table& train, const Table& eval) {
+  const Member& a = members[0];
+  const Member& b = members[k];
+  const MemberMap& map = certificate.members[k];
+  checkInterface(a, b);
+  checkSlots(a, b, map.slots);
+  const Table train_b = tableOf(b, b.train);
+  const Table eval_b = tableOf(b, b.eval);
+  const Pairing in_train{a, b, train, train_b, map.train_nodes, map.slots};
+  const Pairing in_eval{a, b, eval, eval_b, map.eval_nodes, map.slots};
+  checkNodes(in_train, "train graph: ");
+  checkResults(in_train, "train graph: ");
+  checkNodes(in_eval, "eval graph: ");
+  checkResults(in_eval, "eval graph: ");
+  require(map.tensor_hash == tensorHash(b, map.slots), {"other hash of the constants"});
+}
+
+}  // namespace
+}  // namespace checker
+
+std::string checkCertificate(const Certificate& certificate, const std::vector<Member>& members) {
+  using namespace checker;
+  if (members.empty() || certificate.members.size() != members.size()) {
+    return "the certificate is for " + std::to_string(certificate.members.size()) +
+           " members, not " + std::to_string(members.size());
+  }
+  size_t k = 0;
+  try {
+    const Table train = tableOf(members[0], members[0].train);
+    const Table eval = tableOf(members[0], members[0].eval);
+    for (; k < members.size(); ++k) checkMember(certificate, members, k, train, eval);
+    k = 0;
+    const uint64_t structure = structureOf(members[0], train, eval);
+    require(certificate.structural_hash == structure, {"other structural hash"});
+    // Under any map member 0 corresponds to itself; the certificate has the plain one.
+    for (size_t s = 0; s < members[0].slots.size(); ++s) {
+      require(certificate.members[0].slots[s] == s, {"member 0's own map is not the identity"});
+    }
+  } catch (const Rejected& reason) {
+    return "member " + std::to_string(k) + ": " + reason.what();
+  }
+  return "";
+}
+
+}  // namespace chorus

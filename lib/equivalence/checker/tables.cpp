@@ -1,0 +1,138 @@
+#include "lib/equivalence/checker/tables.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <bit>
+#include <cmath>
+#include <set>
+
+namespace chorus::checker {
+namespace {
+
+std::string bitsOf(double value) {
+  if (std::isnan(value)) return "nan";
+  std::string digits(16, '0');
+  uint64_t bits = std::bit_cast<uint64_t>(value);
+  for (size_t i = 16; i-- > 0; bits >>= 4) digits[i] = "0123456789abcdef"[bits & 15];
+  return digits;
+}
+
+std::string scalarKey(const c10::IValue& value) {
+  if (value.isNone()) return "n";
+  if (value.isBool()) return value.toBool() ? "b1" : "b0";
+  if (value.isInt()) return c10::str("i", value.toInt());
+  if (value.isDouble()) return c10::str("d", bitsOf(value.toDouble()));
+  if (value.isString()) return c10::str("s", value.toStringRef().size(), ":", value.toStringRef());
+  if (value.isDevice()) return c10::str("v", value.toDevice().str());
+  require(value.isComplexDouble(), {"a constant is of the kind ", value.tagKind()});
+  const c10::complex<double> number = value.toComplexDouble();
+  return c10::str("c", bitsOf(number.real()), ",", bitsOf(number.imag()));
+}
+
+std::string keyOf(const c10::IValue& value) {
+  if (!value.isList() && !value.isTuple()) return scalarKey(value);
+  std::string key;
+  for (const c10::IValue& element :
+       value.isList() ? value.toListRef().vec() : value.toTupleRef().elements().vec()) {
+    key.append(key.empty() ? "" : ",").append(scalarKey(element));
+  }
+  return value.isList() ? c10::str("[", key, "]") : c10::str("(", key, ")");
+}
+
+/// True if `facts` is a list of scalar constants; then its key replaces its text.
+bool isLiteralList(const Table& table, NodeFacts& facts) {
+  if (facts.node->kind() != torch::jit::prim::ListConstruct) return false;
+  std::string key;
+  for (const Value* element : facts.node->inputs()) {
+    if (table.isInput(element)) return false;
+    const NodeFacts& maker = table.maker(element);
+    const bool scalar = maker.node->kind() == torch::jit::prim::Constant && maker.text[0] != '[' &&
+                        maker.text[0] != '(';
+    if (!scalar) return false;
+    key.append(key.empty() ? "" : ",").append(maker.text);
+  }
+  facts.text = c10::str("[", key, "]");
+  return true;
+}
+
+bool isCommutative(const Table& table, const NodeFacts& facts) {
+  static const std::set<std::string> always = {
+      "aten::mul.Tensor",         "aten::eq.Tensor",         "aten::ne.Tensor",
+      "aten::logical_and",        "aten::logical_or",        "aten::logical_xor",
+      "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor"};
+  if (always.count(facts.text) != 0) return true;
+  if (facts.text != "aten::add.Tensor") return false;
+  const Value* alpha = facts.node->inputs()[2];
+  return !table.isInput(alpha) && table.maker(alpha).literal && table.maker(alpha).text == "i1";
+}
+
+NodeFacts factsOf(const Table& table, const Node* node) {
+  require(node->blocks().empty(), {node->kind().toQualString(), " is control flow"});
+  NodeFacts facts;
+  facts.node = node;
+  if (node->kind() == torch::jit::prim::Constant) {
+    const std::optional<c10::IValue> value = torch::jit::toIValue(node->output());
+    require(value.has_value(), {"a constant has no value"});
+    facts.text = keyOf(*value);
+    facts.literal = true;
+  } else if (isLiteralList(table, facts)) {
+    facts.literal = true;
+  } else {
+    const std::string op = node->kind().toQualString();
+    require(!node->hasAttributes(), {op, " has attributes"});
+    const auto* schema = node->maybeSchema();
+    const bool overloaded = schema && !schema->overload_name().empty();
+    facts.text = overloaded ? c10::str(op, ".", schema->overload_name()) : op;
+    facts.commutative = isCommutative(table, facts);
+  }
+  return facts;
+}
+
+void markLive(Table& table) {
+  std::vector<const Value*> work(table.canonical->graph->outputs().begin(),
+                                 table.canonical->graph->outputs().end());
+  while (!work.empty()) {
+    const Value* value = work.back();
+    work.pop_back();
+    if (table.isInput(value)) continue;
+    NodeFacts& facts = table.nodes[table.index_of.at(value->node())];
+    if (std::exchange(facts.live, true)) continue;
+    for (const Value* input : facts.node->inputs()) work.push_back(input);
+  }
+}
+
+}  // namespace
+
+void require(bool holds, std::initializer_list<std::string> parts) {
+  if (holds) return;
+  std::string text;
+  for (const std::string& part : parts) text += part;
+  throw Rejected(text);
+}
+
+Table tableOf(const Member& member, const CanonicalGraph& canonical) {
+  Table table;
+  table.canonical = &canonical;
+  const Graph& graph = *canonical.graph;
+  const bool fits = canonical.n_inputs == member.inputs.size() &&
+                    graph.inputs().size() == member.inputs.size() + member.slots.size() &&
+                    graph.outputs().size() == canonical.n_outputs + canonical.updates.size();
+  require(fits, {"a graph does not have the member's inputs and outputs"});
+  for (const Node* node : graph.nodes()) {
+    const NodeFacts facts = factsOf(table, node);
+    const auto index = static_cast<uint32_t>(table.nodes.size());
+    table.index_of[node] = index;
+    if (facts.literal) table.first_literal.emplace(facts.text, index);
+    table.nodes.push_back(facts);
+  }
+  for (size_t j = 0; j < canonical.updates.size(); ++j) {
+    const size_t slot = canonical.updates[j];
+    const Value* value = graph.outputs()[canonical.n_outputs + j];
+    const bool once = slot < member.slots.size() && table.update_of.emplace(slot, value).second;
+    require(once, {"slot ", std::to_string(slot), " is updated twice or unknown"});
+  }
+  markLive(table);
+  return table;
+}
+
+}  // namespace chorus::checker

@@ -1,0 +1,52 @@
+// The checker's own reading of a canonical graph. It shares no code with the prover.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "chorus/member.h"
+
+namespace chorus::checker {
+
+/// What is wrong; becomes the checker's answer.
+struct Rejected : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws Rejected with the parts put together unless `holds`.
+void require(bool holds, std::initializer_list<std::string> parts);
+
+struct NodeFacts {
+  const Node* node = nullptr;
+  std::string text;  ///< op and overload; of a literal its key (certificate.h)
+  bool literal = false;
+  bool live = false;
+  bool commutative = false;
+};
+
+/// One graph: facts of its nodes in graph order, and where each value comes from.
+struct Table {
+  const CanonicalGraph* canonical = nullptr;
+  std::vector<NodeFacts> nodes;
+  std::unordered_map<const Node*, uint32_t> index_of;
+  std::map<std::string, uint32_t> first_literal;  ///< key -> first node with it
+  std::map<size_t, const Value*> update_of;       ///< slot -> new value
+
+  bool isInput(const Value* value) const { return value->node() == canonical->graph->param_node(); }
+  const NodeFacts& maker(const Value* value) const { return nodes[index_of.at(value->node())]; }
+};
+
+/// Throws Rejected where the graph does not fit the member.
+Table tableOf(const Member& member, const CanonicalGraph& canonical);
+
+/// The structural hash and the tensor hash as certificate.h defines them.
+uint64_t structureOf(const Member& member, const Table& train, const Table& eval);
+uint64_t mix(uint64_t hash, uint64_t word);
+uint64_t hashOf(const std::string& text);
+uint64_t hashOf(const at::Tensor& tensor);
+
+}  // namespace chorus::checker

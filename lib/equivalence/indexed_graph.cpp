@@ -1,0 +1,187 @@
+#include "lib/equivalence/indexed_graph.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include "lib/support/hash.h"
+
+namespace chorus::equivalence {
+namespace {
+
+[[noreturn]] void notCanonical(const Member& member, const std::string& what) {
+  Message message =
+      internalError("the graph of member '" + member.name + "' is not canonical: " + what);
+  message.place.file = member.path;
+  throw Refused(message);
+}
+
+/// Symmetric in operands 0 and 1 to the last bit, forward and backward.
+bool isCommutative(const IndexedNode& node, const std::vector<IndexedNode>& nodes) {
+  static const std::set<std::string> always = {
+      "aten::mul.Tensor",         "aten::eq.Tensor",         "aten::ne.Tensor",
+      "aten::logical_and",        "aten::logical_or",        "aten::logical_xor",
+      "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor"};
+  if (always.count(node.label) != 0) return true;
+  if (node.label != "aten::add.Tensor" || node.operands.size() != 3) return false;
+  const Wire alpha = node.operands[2];
+  return alpha.kind == Wire::Kind::Literal && nodes[alpha.index].label == "i1";
+}
+
+std::string opLabel(const Member& member, const Node* node) {
+  std::string label = node->kind().toQualString();
+  if (node->hasAttributes()) notCanonical(member, label + " has attributes");
+  const torch::jit::FunctionSchema* schema = node->maybeSchema();
+  if (schema && !schema->overload_name().empty()) label += "." + schema->overload_name();
+  return label;
+}
+
+std::string constantKey(const Member& member, const Node* node) {
+  const std::optional<c10::IValue> value = torch::jit::toIValue(node->output());
+  const std::optional<std::string> key = value ? literalKey(*value) : std::nullopt;
+  if (!key) {
+    notCanonical(member, "a constant of type " + node->output()->type()->str());
+  }
+  return *key;
+}
+
+/// A list of constants is itself a literal, so that [1, 1] and a ListConstruct of 1 and 1 are
+/// equal.
+bool becomesLiteralList(IndexedNode& entry, const std::vector<IndexedNode>& nodes) {
+  if (entry.node->kind() != torch::jit::prim::ListConstruct) return false;
+  std::string key = "[";
+  for (const Wire& element : entry.operands) {
+    const bool constant = element.kind == Wire::Kind::Literal &&
+                          nodes[element.index].node->kind() == torch::jit::prim::Constant;
+    if (!constant || nodes[element.index].label.find_first_of("[(") == 0) return false;
+    key += (key.size() > 1 ? "," : "") + nodes[element.index].label;
+  }
+  entry.label = key + "]";
+  entry.literal = true;
+  entry.operands.clear();
+  return true;
+}
+
+void markLive(IndexedGraph& graph) {
+  std::vector<uint32_t> work;
+  const auto reach = [&](const Wire& wire) {
+    if (wire.kind != Wire::Kind::Node && wire.kind != Wire::Kind::Literal) return;
+    if (std::exchange(graph.nodes[wire.index].live, true)) return;
+    work.push_back(wire.index);
+  };
+  for (const Wire& wire : graph.outputs) reach(wire);
+  for (const auto& [slot, wire] : graph.update_of) reach(wire);
+  while (!work.empty()) {
+    const uint32_t index = work.back();
+    work.pop_back();
+    for (const Wire& wire : graph.nodes[index].operands) reach(wire);
+  }
+}
+
+IndexedNode indexNode(const Member& member, const Node* node,
+                      const std::unordered_map<const Value*, Wire>& wires,
+                      const std::vector<IndexedNode>& before) {
+  IndexedNode entry;
+  entry.node = node;
+  if (!node->blocks().empty()) {
+    notCanonical(member, std::string(node->kind().toQualString()) + " is control flow");
+  }
+  if (node->kind() == torch::jit::prim::Constant) {
+    entry.label = constantKey(member, node);
+    entry.literal = true;
+    return entry;
+  }
+  for (const Value* input : node->inputs()) entry.operands.push_back(wires.at(input));
+  if (becomesLiteralList(entry, before)) return entry;
+  entry.label = opLabel(member, node);
+  entry.commutative = isCommutative(entry, before);
+  return entry;
+}
+
+IndexedGraph indexGraph(const Member& member, const CanonicalGraph& canonical) {
+  const Graph& graph = *canonical.graph;
+  if (canonical.n_inputs != member.inputs.size() ||
+      graph.inputs().size() != canonical.n_inputs + member.slots.size()) {
+    notCanonical(member, "it has " + std::to_string(graph.inputs().size()) + " inputs");
+  }
+  if (graph.outputs().size() != canonical.n_outputs + canonical.updates.size()) {
+    notCanonical(member, "it has " + std::to_string(graph.outputs().size()) + " outputs");
+  }
+  std::unordered_map<const Value*, Wire> wires;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    const bool is_slot = i >= canonical.n_inputs;
+    wires[graph.inputs()[i]] = {is_slot ? Wire::Kind::Slot : Wire::Kind::Input,
+                                static_cast<uint32_t>(is_slot ? i - canonical.n_inputs : i), 0};
+  }
+  IndexedGraph result;
+  for (const Node* node : graph.nodes()) {
+    IndexedNode entry = indexNode(member, node, wires, result.nodes);
+    entry.label_hash = hashText(entry.label);
+    const auto kind = entry.literal ? Wire::Kind::Literal : Wire::Kind::Node;
+    for (size_t j = 0; j < node->outputs().size(); ++j) {
+      wires[node->outputs()[j]] = {kind, static_cast<uint32_t>(result.nodes.size()),
+                                   static_cast<uint32_t>(j)};
+    }
+    result.nodes.push_back(std::move(entry));
+  }
+  for (size_t j = 0; j < canonical.n_outputs; ++j) {
+    result.outputs.push_back(wires.at(graph.outputs()[j]));
+  }
+  for (size_t j = 0; j < canonical.updates.size(); ++j) {
+    const Wire value = wires.at(graph.outputs()[canonical.n_outputs + j]);
+    const size_t slot = canonical.updates[j];
+    if (slot >= member.slots.size() || !result.update_of.emplace(slot, value).second) {
+      notCanonical(member, "update " + std::to_string(j) + " names slot " + std::to_string(slot));
+    }
+  }
+  markLive(result);
+  return result;
+}
+
+std::string sizesText(at::IntArrayRef sizes) {
+  std::string text;
+  for (const int64_t size : sizes) text += std::to_string(size) + ",";
+  return text;
+}
+
+uint64_t slotLeaf(const TensorSlot& slot) {
+  uint64_t hash = hashText("slot");
+  hash = mixHash(hash, static_cast<uint64_t>(slot.role));
+  hash = mixHash(hash, static_cast<uint64_t>(slot.value.scalar_type()));
+  hash = mixHash(hash, hashText(sizesText(slot.value.sizes())));
+  hash = mixHash(hash, slot.requires_grad);
+  hash = mixHash(hash, 1 + slot.aliases.size());
+  return slot.role == Role::Constant ? mixHash(hash, hashTensor(slot.value)) : hash;
+}
+
+void markUsedSlots(IndexedMember& indexed) {
+  const auto use = [&](const Wire& wire) {
+    if (wire.kind == Wire::Kind::Slot) indexed.slot_used[wire.index] = 1;
+  };
+  for (const IndexedGraph& graph : indexed.graphs) {
+    for (const IndexedNode& node : graph.nodes) {
+      if (node.live) std::for_each(node.operands.begin(), node.operands.end(), use);
+    }
+    std::for_each(graph.outputs.begin(), graph.outputs.end(), use);
+    for (const auto& [slot, value] : graph.update_of) {
+      indexed.slot_used[slot] = 1;
+      use(value);
+    }
+  }
+}
+
+}  // namespace
+
+IndexedMember indexMember(const Member& member) {
+  IndexedMember indexed;
+  indexed.member = &member;
+  for (const TensorSlot& slot : member.slots) {
+    if (!slot.value.defined()) notCanonical(member, "'" + slot.name + "' has no value");
+    indexed.slot_leaves.push_back(slotLeaf(slot));
+  }
+  indexed.graphs[0] = indexGraph(member, member.train);
+  indexed.graphs[1] = indexGraph(member, member.eval);
+  indexed.slot_used.resize(member.slots.size());
+  markUsedSlots(indexed);
+  return indexed;
+}
+
+}  // namespace chorus::equivalence
