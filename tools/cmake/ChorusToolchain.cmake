@@ -2,8 +2,8 @@
 add_library(chorus_options INTERFACE)
 target_compile_options(chorus_options INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # These two are raised by the optimiser inside std::string of g++ 12 and 13, for correct code.
-  target_compile_options(chorus_options INTERFACE -Wno-restrict -Wno-stringop-overflow)
+  # These are raised by the optimiser inside std::string of g++ 12 and 13, for correct code.
+  target_compile_options(chorus_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
 if(CHORUS_SANITIZE)
   target_compile_options(chorus_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer

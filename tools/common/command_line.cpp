@@ -1,6 +1,6 @@
 #include "tools/common/command_line.h"
 
-#include <torch/headeronly/version.h>
+#include <torch/version.h>
 
 #include <iostream>
 #include <set>
@@ -73,6 +73,9 @@ Message translate(const CLI::ParseError& failure, const CLI::App& app) {
     if (name == std::string::npos || value == std::string::npos || value < name) return usage(what);
     return usage("'" + what.substr(value + 3) + "' is not a valid value of '" +
                  what.substr(name + 2, value - name - 2) + "'");
+  }
+  if (dynamic_cast<const CLI::FileError*>(&failure)) {
+    return usage("--config: cannot read '" + before(what, " was not readable") + "'");
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&failure)) {
     return usage("unexpected argument '" + app.remaining().front() + "'");
