@@ -1,0 +1,18 @@
+// --data and --val: read, given their roles, checked.
+#pragma once
+
+#include <optional>
+
+#include "chorus/dataset.h"
+#include "tools/chorus-run/options.h"
+
+namespace chorus {
+
+struct RunData {
+  Dataset train;  ///< the one there is, for --evaluate and --predict
+  std::optional<Dataset> validation;
+};
+
+RunData readData(const RunOptions& options, const FusedModel& model, Diagnostics& diagnostics);
+
+}  // namespace chorus

@@ -1,0 +1,56 @@
+#include <ATen/Parallel.h>
+
+#include "lib/support/atomic_file.h"
+#include "runtime/npz_writer.h"
+#include "tools/chorus-run/model_file.h"
+#include "tools/chorus-run/report.h"
+#include "tools/chorus-run/training.h"
+#include "tools/common/report.h"
+#include "tools/common/run_tool.h"
+
+namespace chorus {
+namespace {
+
+/// "output", or "output0", "output1", ...: [K,N,...], of a plain member [N,...].
+void writePredictions(const std::string& path, const std::vector<at::Tensor>& outputs, bool plain) {
+  std::vector<std::pair<std::string, at::Tensor>> arrays;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string name = outputs.size() == 1 ? "output" : "output" + std::to_string(i);
+    arrays.emplace_back(name, plain ? outputs[i][0] : outputs[i]);
+  }
+  writeAtomically(path, [&](const std::string& temporary) { writeNpz(temporary, arrays); });
+}
+
+int run(const std::vector<std::string>& arguments) {
+  auto options = parseRunOptions(arguments);
+  if (!options) return 0;
+  if (options->threads > 0) at::set_num_threads(options->threads);
+  Diagnostics diagnostics;
+  ModelFile file = readModel(*options, diagnostics);
+  FusedModel& model = file.model;
+  applyOptions(*options, model, diagnostics);
+  const int64_t batch_size = batchSize(*options, model.k());
+  const RunData data = readData(*options, model, diagnostics);
+  say(diagnostics);
+  if (options->evaluate) {
+    reportScores(*options, model, data.train,
+                 evaluate(model, data.train, batch_size, options->seed));
+    return 0;
+  }
+  if (!options->predict.empty()) {
+    writePredictions(options->predict, predict(model, data.train, batch_size, options->seed),
+                     file.plain);
+    return 0;
+  }
+  Diagnostics found;
+  const std::vector<EpochResult> epochs = runTraining(*options, model, data, found);
+  writeModel(file, options->output);
+  reportTraining(*options, model, data, epochs);
+  say(found);
+  return 0;
+}
+
+}  // namespace
+}  // namespace chorus
+
+int main(int argc, char** argv) { return chorus::runTool("chorus-run", argc, argv, chorus::run); }

@@ -1,0 +1,114 @@
+#include "tools/chorus-run/model_file.h"
+
+#include <set>
+
+#include "chorus/import.h"
+#include "lib/support/atomic_file.h"
+#include "tools/common/values.h"
+
+namespace chorus {
+namespace {
+
+FusedModel readPlain(const RunOptions& options, Diagnostics& diagnostics) {
+  ImportOptions import;
+  for (const std::string& spec : options.input_specs) import.inputs.push_back(parseInputSpec(spec));
+  if (options.mode == "as-traced") import.mode = ModePolicy::AsTraced;
+  const Member member = importTorchScript(options.model(), import);
+  for (const Message& message : member.remarks) diagnostics.add(message);
+  return stackMembers({member});
+}
+
+void applyLoss(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
+  const auto given = lossSpec(options.training, model.k());
+  if (given && model.loss && given->name != model.loss->name) {
+    throw Refused(usage("the file was fused with the loss '" + model.loss->name + "', not '" +
+                        given->name + "'"));
+  }
+  if (given && model.loss && !given->arguments.empty()) {
+    diagnostics.add(
+        remark("--loss-arg replaces the arguments of the file's loss '" + model.loss->name + "'",
+               Place{options.model()}));
+  }
+  if (given && (!model.loss || !given->arguments.empty())) model.loss = given;
+  if (!model.loss && options.predict.empty()) {
+    throw Refused(usage("'" + options.model() + "' has no loss")
+                      .helpWith("--loss names one, e.g. --loss mse"));
+  }
+}
+
+void applyOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
+  const OptimizerSpec* own = model.optimizer ? &*model.optimizer : nullptr;
+  if (own && !options.training.optimizer.empty() && options.training.optimizer != own->name) {
+    throw Refused(usage("the file was fused with the optimizer '" + own->name + "', not '" +
+                        options.training.optimizer + "'"));
+  }
+  const auto spec = optimizerSpec(options.training, model.member_names, own);
+  if (!spec) {
+    throw Refused(usage("'" + options.model() + "' has no optimizer")
+                      .helpWith("--optimizer names one, e.g. --optimizer adam --lr 1e-3"));
+  }
+  if (own) {
+    for (const std::string& name : changedHyperparameters(*own, *spec)) {
+      diagnostics.add(
+          remark("--" + name + " replaces the value in the file", Place{options.model()}));
+    }
+  }
+  model.optimizer = spec;
+}
+
+/// Training a file again starts afresh unless it is told otherwise.
+void resetOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
+  const bool trained = model.step.any().item<bool>();
+  if (options.keep_optimizer || !trained) return;
+  model.state.clear();
+  model.step.zero_();
+  diagnostics.add(remark("the file was trained before; the optimizer's state starts afresh",
+                         Place{options.model()})
+                      .helpWith("--keep-optimizer goes on with it"));
+}
+
+void applySeeds(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
+  if (!options.member_seeds.empty()) {
+    model.member_seeds = oneOrKSeeds("--member-seed", options.member_seeds, model.k());
+  }
+  const std::set<uint64_t> distinct(model.member_seeds.begin(), model.member_seeds.end());
+  if (distinct.size() < model.k()) {
+    diagnostics.add(remark("members with equal member seeds draw equal masks and orders")
+                        .helpWith("--member-seed gives each its own"));
+  }
+}
+
+}  // namespace
+
+ModelFile readModel(const RunOptions& options, Diagnostics& diagnostics) {
+  ModelFile file;
+  file.plain = !isFusedFile(options.model());
+  if (file.plain) {
+    file.model = readPlain(options, diagnostics);
+    return file;
+  }
+  if (!options.input_specs.empty()) {
+    throw Refused(usage("--input is for plain members; '" + options.model() +
+                        "' is a fused file and has its shapes"));
+  }
+  file.model = readFused(options.model());
+  return file;
+}
+
+void applyOptions(RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
+  readTable(options.training, {"epochs", "batch-size", "clip-norm", "clip-value", "member-seed"},
+            model.member_names);
+  applySeeds(options, model, diagnostics);
+  applyLoss(options, model, diagnostics);
+  if (!options.trains()) return;
+  applyOptimizer(options, model, diagnostics);
+  resetOptimizer(options, model, diagnostics);
+}
+
+void writeModel(const ModelFile& file, const std::string& path) {
+  if (!file.plain) return writeFused(file.model, path);
+  torch::jit::Module module = memberModule(file.model, 0);
+  writeAtomically(path, [&](std::ostream& out) { module.save(out); });
+}
+
+}  // namespace chorus

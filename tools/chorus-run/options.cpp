@@ -1,0 +1,189 @@
+#include "tools/chorus-run/options.h"
+
+#include "tools/common/members.h"
+
+namespace chorus {
+namespace {
+
+constexpr const char* kExamples =
+    "chorus-run fused.pt --data train.npz --val val.npz --epochs 20 --batch-size 64 -o trained.pt\n"
+    "chorus-run a.pt --data train.npz --loss mse --optimizer adam --lr 1e-3 --epochs 5 -o "
+    "a_trained.pt\n"
+    "chorus-run trained.pt --data test.npz --evaluate\n"
+    "chorus-run trained.pt --data test.npz --predict outputs.npz";
+
+/// Options of the contract that a later version brings; all take a value but the flags.
+const std::vector<std::string> kLaterOptions = {
+    "--folds",      "--subset",           "--lr-schedule", "--amp",
+    "--ema",        "--patience",         "--monitor",     "--restore",
+    "--prune",      "--max-members",      "--streams",     "--policy",
+    "--checkpoint", "--checkpoint-every", "--resume",      "--report",
+    "--target",     "--example",          "--tune"};
+const std::vector<std::string> kLaterFlags = {"--bootstrap"};
+
+void addWhat(CLI::App& app, RunOptions& o) {
+  const std::string group = "What to do";
+  app.add_option("MODEL", o.models, "a fused file or a plain member")->required();
+  app.add_option("-o,--output", o.output, "trained file, in the format of MODEL")->group(group);
+  app.add_flag("--evaluate", o.evaluate, "score each member instead of training it")->group(group);
+  app.add_option("--predict", o.predict, "write the outputs to this .npz instead of training")
+      ->group(group);
+  app.add_flag("--unfused", o.unfused, "train the members of a fused file one after another")
+      ->group(group);
+  app.add_flag("--keep-optimizer", o.keep_optimizer, "go on with the optimizer state of the file")
+      ->group(group);
+}
+
+void addData(CLI::App& app, RunOptions& o) {
+  const std::string group = "Data";
+  app.add_option("--data", o.data, "arrays to train on, score or predict")
+      ->required()
+      ->group(group);
+  app.add_option("--val", o.validation, "arrays to score after each epoch")->group(group);
+  app.add_option("--val-fraction", o.validation_fraction,
+                 "share of --data that is scored and not trained on")
+      ->group(group);
+  app.add_option("--keys", o.keys,
+                 "arrays by name: the model's inputs in order, then the target (default x,y)")
+      ->group(group);
+  app.add_option("--inputs", o.inputs,
+                 "shared: [N,...] for all members; stacked: [K,N,...]; one word or one per input")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--targets", o.targets, "the same for the target (default: what the inputs are)")
+      ->group(group);
+  app.add_option("--input", o.input_specs,
+                 "shape of an input of a plain member, e.g. f32[N,3,32,32] (repeatable)")
+      ->group(group);
+  app.add_option("--mode", o.mode, "of a plain member: what a trace's train and eval flags mean")
+      ->check(oneOf({"follow", "as-traced"}))
+      ->capture_default_str()
+      ->group(group);
+}
+
+void addRun(CLI::App& app, RunOptions& o) {
+  const std::string group = "Training";
+  app.add_option("--epochs", o.epochs, "one value or K; a member whose epochs are over rests")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--batch-size", o.batch_size, "rows of a batch")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--drop-last", o.drop_last, "leave out a last batch that is smaller")->group(group);
+  app.add_option("--shuffle", o.shuffle,
+                 "order of the rows: one for all members, each its own, or the file's")
+      ->check(oneOf({"shared", "member", "none"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--seed", o.seed, "of the run")->capture_default_str()->group(group);
+  app.add_option("--member-seed", o.member_seeds, "of each member's own draws; one value or K")
+      ->group(group);
+  app.add_option("--clip-norm", o.clip_norm, "largest norm of a member's gradient; one value or K")
+      ->group(group);
+  app.add_option("--clip-value", o.clip_value,
+                 "largest size of a gradient's element; one value or K")
+      ->group(group);
+  app.add_option("--accumulate", o.accumulate, "batches per update; their mean counts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--device", o.device, "cpu or cuda[:i]")->capture_default_str()->group(group);
+  app.add_option("--threads", o.threads, "threads of an operator (default: LibTorch's)")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+}
+
+void addReport(CLI::App& app, RunOptions& o) {
+  const std::string group = "Output";
+  app.add_option("--log", o.log, "a JSON line per epoch goes to this file")->group(group);
+  app.add_flag("--quiet", o.quiet, "no progress, no table")->group(group);
+}
+
+/// Empty group: not in --help.
+void addLater(CLI::App& app, std::vector<std::string>& values) {
+  values.resize(kLaterOptions.size());
+  for (size_t i = 0; i < kLaterOptions.size(); ++i)
+    app.add_option(kLaterOptions[i], values[i])->group("");
+  for (size_t i = 0; i < kLaterFlags.size(); ++i) app.add_flag(kLaterFlags[i])->group("");
+}
+
+void refuseLater(const CLI::App& app) {
+  for (const auto& names : {kLaterOptions, kLaterFlags}) {
+    for (const std::string& name : names) {
+      if (app.get_option(name)->count()) throw Refused(unsupported("option '" + name + "'"));
+    }
+  }
+}
+
+void checkDevice(const std::string& device) {
+  if (device == "cpu") return;
+  if (device != "cuda" && !device.starts_with("cuda:")) {
+    throw Refused(usage("--device is cpu or cuda[:i], not '" + device + "'"));
+  }
+  if (!at::hasCUDA()) throw Refused(error("--device " + device + ": there is no CUDA device"));
+  throw Refused(unsupported("--device " + device));
+}
+
+void checkCombination(const RunOptions& o) {
+  if (o.models.size() > 1) {
+    throw Refused(
+        unsupported("several models in one run: '" + o.models[0] + "' and '" + o.models[1] + "'")
+            .helpWith("chorus-fuse makes one file of members that compute the same function"));
+  }
+  if (o.evaluate && !o.predict.empty())
+    throw Refused(usage("--evaluate and --predict exclude each other"));
+  if (o.trains() && o.output.empty()) {
+    throw Refused(usage("training needs -o TRAINED.pt; --evaluate and --predict do not train"));
+  }
+  if (!o.trains() && !o.output.empty()) {
+    throw Refused(usage(std::string("-o is for training, but ") +
+                        (o.evaluate ? "--evaluate" : "--predict") + " does not train"));
+  }
+  if (!o.validation.empty() && o.validation_fraction) {
+    throw Refused(usage("--val and --val-fraction exclude each other"));
+  }
+  if (o.validation_fraction && !(*o.validation_fraction > 0 && *o.validation_fraction < 1)) {
+    throw Refused(usage("--val-fraction has to be between 0 and 1"));
+  }
+  checkDevice(o.device);
+}
+
+void protectInputs(const RunOptions& o) {
+  std::vector<std::string> inputs = {o.model(), o.data};
+  for (const std::string& file : {o.validation, o.training.hparams}) {
+    if (!file.empty()) inputs.push_back(file);
+  }
+  for (const std::string& file : {o.output, o.predict, o.log}) {
+    if (file.empty()) continue;
+    refuseOverwriting(file, inputs);
+    requireWritable(file);
+  }
+  if (!o.log.empty() && (o.log == o.output || o.log == o.predict)) {
+    throw Refused(usage("--log and the result are one file: '" + o.log + "'"));
+  }
+}
+
+}  // namespace
+
+std::optional<RunOptions> parseRunOptions(const std::vector<std::string>& arguments) {
+  CommandLine line(
+      "chorus-run",
+      "Trains, scores or predicts with the members of a fused file, or one plain member.",
+      kExamples);
+  RunOptions options;
+  addWhat(line.app, options);
+  addData(line.app, options);
+  addTrainingOptions(line.app, options.training);
+  addRun(line.app, options);
+  addReport(line.app, options);
+  std::vector<std::string> later_values;
+  addLater(line.app, later_values);
+  if (!line.parse(arguments)) return std::nullopt;
+  options.json = line.json;
+  refuseLater(line.app);
+  checkCombination(options);
+  protectInputs(options);
+  return options;
+}
+
+}  // namespace chorus

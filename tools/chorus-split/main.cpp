@@ -1,0 +1,145 @@
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+
+#include "chorus/fused_model.h"
+#include "lib/support/atomic_file.h"
+#include "lib/support/names.h"
+#include "tools/common/command_line.h"
+#include "tools/common/members.h"
+#include "tools/common/run_tool.h"
+
+namespace chorus {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kExamples =
+    "chorus-split trained.pt -o members/\n"
+    "chorus-split trained.pt -o weights/ --state-dict";
+
+struct SplitOptions {
+  std::string fused, folder;
+  bool force = false, state_dict = false, json = false;
+};
+
+std::optional<SplitOptions> parseSplitOptions(const std::vector<std::string>& arguments) {
+  SplitOptions options;
+  CommandLine line("chorus-split", "Writes each member of a fused file as a file of its own.",
+                   kExamples);
+  line.app.add_option("FUSED", options.fused, "a fused file")->required();
+  line.app.add_option("-o,--output", options.folder, "folder for NAME.pt of each member")
+      ->required();
+  line.app.add_flag("--force", options.force, "replace files that exist");
+  line.app.add_flag("--state-dict", options.state_dict,
+                    "write state dicts for torch.load, not TorchScript");
+  if (!line.parse(arguments)) return std::nullopt;
+  options.json = line.json;
+  return options;
+}
+
+/// Makes a folder; remembers which folders it made, deepest first, so that a failure can remove them again.
+class OutputFolder {
+ public:
+  explicit OutputFolder(const fs::path& folder) {
+    for (fs::path path = folder; !path.empty() && !fs::exists(path); path = path.parent_path()) {
+      if (!path.filename().empty()) made_.push_back(path);  // "members/" ends in an empty name
+    }
+    std::error_code failure;
+    fs::create_directories(folder, failure);
+    if (failure)
+      throw Refused(error("cannot make the folder: " + failure.message(), Place{folder.string()}));
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+  ~OutputFolder() {
+    std::error_code ignored;  // a folder that is not empty stays
+    for (const fs::path& path : made_) fs::remove(path, ignored);
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  std::vector<fs::path> made_;
+};
+
+std::vector<std::string> outputPaths(const SplitOptions& options, const FusedModel& model) {
+  std::vector<std::string> paths;
+  std::set<std::string> names;
+  for (const std::string& name : model.member_names) {
+    requireSafeName("member name", name, Place{options.fused});
+    if (!names.insert(name).second) {
+      throw Refused(error("two members are named '" + printable(name) + "'", Place{options.fused}));
+    }
+    paths.push_back((fs::path(options.folder) / (name + ".pt")).string());
+  }
+  std::vector<std::string> existing;
+  for (const std::string& path : paths) {
+    refuseOverwriting(path, {options.fused});
+    if (fs::exists(fs::symlink_status(path))) existing.push_back(path);
+  }
+  if (!existing.empty() && !options.force) {
+    const std::string more =
+        existing.size() > 1 ? ", and " + std::to_string(existing.size() - 1) + " more" : "";
+    throw Refused(
+        error("'" + existing.front() + "' exists" + more).helpWith("--force replaces them"));
+  }
+  return paths;
+}
+
+/// Names and tensors of member k, ties under each of their names, as one dict.
+std::vector<char> stateDict(const FusedModel& model, size_t k) {
+  c10::Dict<std::string, at::Tensor> dict;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorSlot& slot = model.prototype.slots[i];
+    if (slot.role == Role::Constant) continue;
+    const at::Tensor whole = model.tensors[i].detach();
+    // A copy: a slice would be saved with the storage of all members.
+    const at::Tensor tensor = (model.stacked[i] ? whole[static_cast<int64_t>(k)] : whole).clone();
+    dict.insert(slot.name, tensor);
+    for (const std::string& alias : slot.aliases) dict.insert(alias, tensor);
+  }
+  return torch::jit::pickle_save(dict);
+}
+
+void writeMember(const SplitOptions& options, const FusedModel& model, size_t k,
+                 const std::string& path) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  if (options.state_dict) {
+    const std::vector<char> bytes = stateDict(model, k);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  } else {
+    memberModule(model, k).save(out);
+  }
+  out.close();
+  if (!out) throw Refused(error("cannot write: is the disk full?", Place{path}));
+}
+
+int split(const std::vector<std::string>& arguments) {
+  const auto options = parseSplitOptions(arguments);
+  if (!options) return 0;
+  const FusedModel model = readFused(options->fused);
+  const std::vector<std::string> paths = outputPaths(*options, model);
+  OutputFolder folder(options->folder);
+  PendingFiles files;
+  for (size_t k = 0; k < model.k(); ++k) writeMember(*options, model, k, files.stage(paths[k]));
+  files.commit();
+  folder.keep();
+  if (options->json) {
+    nlohmann::ordered_json members = nlohmann::ordered_json::array();
+    for (size_t k = 0; k < model.k(); ++k)
+      members.push_back({{"member", model.member_names[k]}, {"file", paths[k]}});
+    std::cout << nlohmann::ordered_json{{"fused", options->fused}, {"members", members}}.dump(2)
+              << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace chorus
+
+int main(int argc, char** argv) {
+  return chorus::runTool("chorus-split", argc, argv, chorus::split);
+}
