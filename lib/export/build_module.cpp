@@ -1,4 +1,5 @@
 #include "chorus/pass.h"
+#include "lib/export/fused_json.h"
 #include "lib/export/fused_text.h"
 #include "lib/export/grad_mode.h"
 #include "lib/export/module_tree.h"
@@ -21,10 +22,7 @@ struct Builder {
     const auto found = renamed.find(name);
     return found == renamed.end() ? name : found->second;
   }
-  std::string slotPath(size_t slot) const {
-    const TensorSlot& s = model.prototype.slots[slot];
-    return s.role == Role::Constant ? ours("chorus") + "." + constantName(model, slot) : s.name;
-  }
+  std::string slotPath(size_t slot) const { return chorus::slotPath(model, slot); }
   std::string expression(const std::string& path) const { return readExpression(path, taken); }
 };
 
@@ -78,23 +76,9 @@ void requirePortable(const Graph& graph) {
   for (const Node* node : graph.nodes()) {
     const bool portable = node->kind().is_aten() || node->kind().is_prim();
     if (portable) continue;
-    throw Refused(internalError("the fused graph still has " +
-                                std::string(node->kind().toQualString())));
+    throw Refused(
+        internalError("the fused graph still has " + std::string(node->kind().toQualString())));
   }
-}
-
-/// Does the value of input `index` reach one of the first `n_outputs` outputs?
-bool reachesOutputs(const Graph& graph, size_t index, size_t n_outputs) {
-  std::set<const Value*> seen;
-  std::vector<const Value*> work;
-  for (size_t i = 0; i < n_outputs; ++i) work.push_back(graph.outputs()[i]);
-  while (!work.empty()) {
-    const Value* value = work.back();
-    work.pop_back();
-    if (!seen.insert(value).second) continue;
-    for (const Value* operand : value->node()->inputs()) work.push_back(operand);
-  }
-  return seen.count(graph.inputs()[index]);
 }
 
 void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& mode, bool stacked,
@@ -108,18 +92,32 @@ void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& 
   runPasses(batched.graph, fusedPipeline(), b.options.disabled);
   if (!b.options.counter_based_random) requirePortable(*batched.graph);
 
-  const std::set<size_t> updated(canonical.updates.begin(), canonical.updates.end());
   const auto read = [&](Graph& graph, Value* self, size_t slot) {
     Value* tensor = insertRead(graph, self, b.slotPath(slot));
-    // The backward pass of a user's own loop runs after the buffer took its new value.
-    const bool saved = updated.count(slot) && reachesOutputs(*canonical.graph,
-                                                             canonical.n_inputs + slot,
-                                                             canonical.n_outputs);
-    return saved ? graph.insert(c10::aten::clone, {tensor}) : tensor;
+    return isReadAndUpdated(canonical, slot) ? graph.insert(c10::aten::clone, {tensor}) : tensor;
   };
   const auto graph = readingGraph(canonical, *batched.graph, b.module, read);
   const std::string name = "chorus_forward_" + mode + (stacked ? "_stacked" : "_shared");
   addGraphMethod(b.module, b.ours(name), graph);
+}
+
+/// The graphs from before fusing, as methods of the submodule chorus: all tensors are arguments.
+/// They survive a save by Python, which drops extra files; so does the text of chorus.json.
+void addMemberGraphs(Builder& b) {
+  Module chorus = submodule(b.module, {b.ours("chorus")});
+  chorus.register_attribute("json_text", c10::StringType::get(), fusedJson(b.model).dump());
+  const Member& member = b.model.prototype;
+  for (const CanonicalGraph* canonical : {&member.train, &member.eval}) {
+    const std::shared_ptr<Graph> graph = canonical->graph->copy();
+    graph->insertInput(0, "self")->setType(chorus.type());
+    for (size_t i = 1; i < graph->inputs().size(); ++i) {
+      const bool is_input = i <= canonical->n_inputs;
+      const size_t index = is_input ? i - 1 : i - 1 - canonical->n_inputs;
+      graph->inputs()[i]->setDebugName((is_input ? "x" : "t") + std::to_string(index));
+    }
+    returnAsList(*graph);
+    addGraphMethod(chorus, canonical == &member.train ? "member_train" : "member_eval", graph);
+  }
 }
 
 FusedTextRequest textRequest(const Builder& b, const LossCode& loss) {
@@ -181,25 +179,17 @@ void checkModel(const FusedModel& model) {
   if (model.optimizer) checkOptimizer(*model.optimizer, model.k());
 }
 
-std::vector<std::string> topLevelNames(const Member& member) {
-  std::set<std::string> names;
-  for (const TensorSlot& slot : member.slots) {
-    if (slot.role == Role::Constant) continue;
-    names.insert(pathComponents(slot.name).front());
-    for (const std::string& alias : slot.aliases) names.insert(pathComponents(alias).front());
-  }
-  return {names.begin(), names.end()};
-}
-
 }  // namespace
 
 Module buildModule(const FusedModel& model, const BuildOptions& options) {
   checkModel(model);
-  Builder b{model, options, makeModule("__torch__.chorus.Fused"), {}, topLevelNames(model.prototype)};
+  Builder b{
+      model, options, makeModule("__torch__.chorus.Fused"), {}, topLevelNames(model.prototype)};
   b.renamed = renamedNames(b.taken);
   const LossCode loss = model.loss ? buildLoss(model) : LossCode{};
   registerSlots(b);
   registerState(b, loss);
+  addMemberGraphs(b);
   const FusedTextRequest request = textRequest(b, loss);
   const Member& member = model.prototype;
   addForward(b, member.train, "train", true, !request.has_shared_graphs);

@@ -58,14 +58,15 @@ def chorus_expand(self, x: Tensor, rank: int) -> Tensor:
 
 /// Assertions on rank and K of one input.
 std::string rankText(size_t index, size_t rank) {
-  return fill(R"py(    assert x$i.dim() == $rank or x$i.dim() == $above, "input $i has rank {}; it must be $rank (one batch for all members) or $above (stacked, [K,...])".format(x$i.dim())
+  return fill(
+      R"py(    assert x$i.dim() == $rank or x$i.dim() == $above, "input $i has rank {}; it must be $rank (one batch for all members) or $above (stacked, [K,...])".format(x$i.dim())
     if x$i.dim() == $above:
         assert x$i.size(0) == k, "input $i is stacked for {} members, but there are {}".format(x$i.size(0), k)
         stacked = True
 )py",
-              {{"i", std::to_string(index)},
-               {"rank", std::to_string(rank)},
-               {"above", std::to_string(rank + 1)}});
+      {{"i", std::to_string(index)},
+       {"rank", std::to_string(rank)},
+       {"above", std::to_string(rank + 1)}});
 }
 
 /// The graph for the mode and for shared or stacked inputs.
@@ -164,8 +165,8 @@ std::string gradientsText(const FusedTextRequest& request) {
           "    with GradMode(True):\n"
           "        o, updates = self.chorus_run(" +
           arguments(request, false) + ")\n        losses = self.chorus_losses(o, " +
-          (target ? "y" : "o[0]") +
-          ")\n        found = torch.grad([losses." + (fault("mean_over_k") ? "mean" : "sum") +
+          (target ? "y" : "o[0]") + ")\n        found = torch.grad([losses." +
+          (fault("mean_over_k") ? "mean" : "sum") +
           "()], wanted, None, None, False, True)\n"
           "    self.chorus_apply(updates)\n"
           "    gradients: List[Tensor] = []\n"
@@ -187,13 +188,29 @@ std::string gradientsText(const FusedTextRequest& request) {
 }  // namespace
 
 const std::vector<std::string>& fusedNames() {
-  static const std::vector<std::string> names = {
-      "chorus",        "loss",           "train_step",       "member_names",
-      "shared_names",  "chorus_run",     "chorus_apply",     "chorus_everyone",
-      "chorus_select", "chorus_expand",  "chorus_losses",    "chorus_trainable",
-      "chorus_flat",   "chorus_wide", "chorus_write",   "chorus_rule", "chorus_check",      "chorus_gradients",
-      "chorus_update", "chorus_forward_train_shared",        "chorus_forward_train_stacked",
-      "chorus_forward_eval_shared",      "chorus_forward_eval_stacked"};
+  static const std::vector<std::string> names = {"chorus",
+                                                 "loss",
+                                                 "train_step",
+                                                 "member_names",
+                                                 "shared_names",
+                                                 "chorus_run",
+                                                 "chorus_apply",
+                                                 "chorus_everyone",
+                                                 "chorus_select",
+                                                 "chorus_expand",
+                                                 "chorus_losses",
+                                                 "chorus_trainable",
+                                                 "chorus_flat",
+                                                 "chorus_wide",
+                                                 "chorus_write",
+                                                 "chorus_rule",
+                                                 "chorus_check",
+                                                 "chorus_gradients",
+                                                 "chorus_update",
+                                                 "chorus_forward_train_shared",
+                                                 "chorus_forward_train_stacked",
+                                                 "chorus_forward_eval_shared",
+                                                 "chorus_forward_eval_stacked"};
   return names;
 }
 
@@ -218,6 +235,16 @@ std::string fusedText(const FusedTextRequest& request) {
          ")\n    self.chorus_update(gradients)\n    return losses\n";
 }
 
+std::vector<std::string> topLevelNames(const Member& member) {
+  std::set<std::string> names;
+  for (const TensorSlot& slot : member.slots) {
+    if (slot.role == Role::Constant) continue;
+    names.insert(pathComponents(slot.name).front());
+    for (const std::string& alias : slot.aliases) names.insert(pathComponents(alias).front());
+  }
+  return {names.begin(), names.end()};
+}
+
 std::map<std::string, std::string> renamedNames(const std::vector<std::string>& taken) {
   std::set<std::string> used(taken.begin(), taken.end());
   used.insert(fusedNames().begin(), fusedNames().end());
@@ -232,7 +259,8 @@ std::map<std::string, std::string> renamedNames(const std::vector<std::string>& 
   return renamed;
 }
 
-std::string renameTaken(const std::string& text, const std::map<std::string, std::string>& renamed) {
+std::string renameTaken(const std::string& text,
+                        const std::map<std::string, std::string>& renamed) {
   std::string out = text;
   for (const auto& [name, free] : renamed) {
     out = std::regex_replace(out, std::regex("\\bself\\." + name + "\\b"), "self." + free);

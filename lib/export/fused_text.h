@@ -14,13 +14,13 @@ struct FusedTextRequest {
   std::vector<InputSpec> inputs;
   OutputTree output;
   size_t n_outputs = 0;
-  bool has_shared_graphs = true;        ///< false: no tensor is stacked, inputs are always expanded
-  std::vector<std::string> trainable;   ///< expressions, in order of trainableSlots
+  bool has_shared_graphs = true;       ///< false: no tensor is stacked, inputs are always expanded
+  std::vector<std::string> trainable;  ///< expressions, in order of trainableSlots
   std::vector<std::vector<std::string>> trainable_aliases;
   /// Of each update: the buffer and its aliases.
   std::vector<std::vector<std::string>> train_updates, eval_updates;
-  std::vector<std::vector<size_t>> groups;        ///< indices into `trainable`, one dtype each
-  std::vector<std::string> group_suffixes;        ///< "" for the first group, then e.g. "_f64"
+  std::vector<std::vector<size_t>> groups;  ///< indices into `trainable`, one dtype each
+  std::vector<std::string> group_suffixes;  ///< "" for the first group, then e.g. "_f64"
   bool has_loss = false;
   bool takes_target = true;
   std::string loss_body;
@@ -30,12 +30,16 @@ struct FusedTextRequest {
 /// Names of ours at the top of the module: what a member may collide with.
 const std::vector<std::string>& fusedNames();
 
-/// forward, loss, chorus_gradients, chorus_update, train_step and their helpers, with their usual names.
+/// forward, loss, chorus_gradients, chorus_update, train_step and their helpers, with their usual
+/// names.
 std::string fusedText(const FusedTextRequest& request);
 
-/// `text` with our names in `taken` prefixed by `chorus_` (twice where needed). Reads of the member's own
-/// tensors must use getattr for these names. Returns the new names too.
+/// `text` with our names in `taken` prefixed by `chorus_` (twice where needed). Reads of the
+/// member's own tensors must use getattr for these names. Returns the new names too.
 std::string renameTaken(const std::string& text, const std::map<std::string, std::string>& renamed);
+
+/// First components of the names of the member's parameters and buffers.
+std::vector<std::string> topLevelNames(const Member& member);
 
 /// Which of our names are used by the member's top-level names `taken`, and what they become.
 std::map<std::string, std::string> renamedNames(const std::vector<std::string>& taken);

@@ -5,8 +5,9 @@
 
 namespace chorus {
 
-/// Puts the script class `__torch__.chorus.GradMode` into the module's compilation unit and returns a resolver for text
-/// that says `with GradMode(True):`. Unlike a bare set_grad_enabled, leaving the block by an exception restores the mode.
+/// Puts the script class `__torch__.chorus.GradMode` into the module's compilation unit and returns
+/// a resolver for text that says `with GradMode(True):`. Unlike a bare set_grad_enabled, leaving
+/// the block by an exception restores the mode.
 torch::jit::ResolverPtr gradModeResolver(const torch::jit::Module& module);
 
 }  // namespace chorus

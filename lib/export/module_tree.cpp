@@ -15,16 +15,17 @@ std::vector<std::string> pathComponents(const std::string& path) {
 }
 
 Module makeModule(const std::string& qualified_name) {
-  Module module(c10::QualifiedName(qualified_name), std::make_shared<torch::jit::CompilationUnit>());
+  Module module(c10::QualifiedName(qualified_name),
+                std::make_shared<torch::jit::CompilationUnit>());
   module.register_attribute("training", c10::BoolType::get(), true);
   return module;
 }
 
 namespace {
 
-Module makeChild(Module& parent, const std::string& name) {
+Module makeChild(Module& parent, const std::string& name, const std::string& type) {
   const std::string prefix = parent.type()->name()->prefix();
-  Module child(c10::QualifiedName(prefix + ".Part"), parent._ivalue()->compilation_unit(), true);
+  Module child(c10::QualifiedName(prefix + "." + type), parent._ivalue()->compilation_unit(), true);
   child.register_attribute("training", c10::BoolType::get(), parent.is_training());
   parent.register_module(name, child);
   return child;
@@ -36,9 +37,8 @@ Module makeChild(Module& parent, const std::string& name) {
 
 bool isIdentifier(const std::string& text) {
   if (text.empty() || std::isdigit(static_cast<unsigned char>(text[0]))) return false;
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '_';
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
 std::string quotedText(const std::string& text) {
@@ -52,11 +52,11 @@ std::string quotedText(const std::string& text) {
 
 }  // namespace
 
-Module submodule(Module& root, const std::vector<std::string>& path) {
+Module submodule(Module& root, const std::vector<std::string>& path, const std::string& type) {
   Module here = root;
   for (const std::string& name : path) {
     if (!here.hasattr(name)) {
-      here = makeChild(here, name);
+      here = makeChild(here, name, type);
       continue;
     }
     const c10::IValue value = here.attr(name);
@@ -142,9 +142,17 @@ void addGraphMethod(Module& module, const std::string& name, const std::shared_p
   module.type()->addMethod(function);
 }
 
-std::shared_ptr<Graph> readingGraph(
-    const CanonicalGraph& canonical, Graph& body, const Module& module,
-    const std::function<Value*(Graph&, Value*, size_t)>& read) {
+void returnAsList(Graph& graph) {
+  const std::vector<Value*> outputs = graph.outputs().vec();
+  torch::jit::WithInsertPoint at_end(graph.return_node());
+  Node* list = graph.insertNode(graph.createList(c10::TensorType::get(), outputs));
+  while (!graph.outputs().empty()) graph.eraseOutput(graph.outputs().size() - 1);
+  graph.registerOutput(list->output());
+}
+
+std::shared_ptr<Graph> readingGraph(const CanonicalGraph& canonical, Graph& body,
+                                    const Module& module,
+                                    const std::function<Value*(Graph&, Value*, size_t)>& read) {
   std::shared_ptr<Graph> graph = body.copy();
   Value* self = graph->insertInput(0, "self")->setType(module.type());
   const size_t first_slot = 1 + canonical.n_inputs;
@@ -158,13 +166,23 @@ std::shared_ptr<Graph> readingGraph(
   for (size_t i = 1; i < graph->inputs().size(); ++i) {
     graph->inputs()[i]->setDebugName("x" + std::to_string(i - 1));
   }
-  std::vector<Value*> outputs = graph->outputs().vec();
-  torch::jit::WithInsertPoint at_end(graph->return_node());
-  Node* list = graph->insertNode(graph->createList(c10::TensorType::get(), outputs));
-  while (!graph->outputs().empty()) graph->eraseOutput(graph->outputs().size() - 1);
-  graph->registerOutput(list->output());
+  returnAsList(*graph);
   graph->lint();
   return graph;
+}
+
+bool isReadAndUpdated(const CanonicalGraph& canonical, size_t slot) {
+  if (!std::count(canonical.updates.begin(), canonical.updates.end(), slot)) return false;
+  std::set<const Value*> seen;
+  std::vector<const Value*> work;
+  for (size_t i = 0; i < canonical.n_outputs; ++i) work.push_back(canonical.graph->outputs()[i]);
+  while (!work.empty()) {
+    const Value* value = work.back();
+    work.pop_back();
+    if (!seen.insert(value).second) continue;
+    for (const Value* operand : value->node()->inputs()) work.push_back(operand);
+  }
+  return seen.count(canonical.slotInput(slot)) > 0;
 }
 
 }  // namespace chorus

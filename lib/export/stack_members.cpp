@@ -72,7 +72,8 @@ std::vector<T> chosen(const std::vector<T>& values, const std::vector<size_t>& m
   return out;
 }
 
-/// Does this tensor argument of a loss have a row per member? The rank decides, as in the loss itself.
+/// Does this tensor argument of a loss have a row per member? The rank decides, as in the loss
+/// itself.
 bool isStackedArgument(const FusedModel& model, const std::string& name) {
   const LossCode code = findLoss(model.loss->name).build(lossRequest(model));
   return code.constants.count("loss_" + name) > 0;
@@ -85,8 +86,8 @@ FusedModel selectMembers(const FusedModel& model, const std::vector<size_t>& mem
   std::set<size_t> seen;
   for (const size_t m : members) {
     if (m >= model.k()) {
-      throw Refused(error("there is no member " + std::to_string(m) + " of " +
-                          std::to_string(model.k())));
+      throw Refused(
+          error("there is no member " + std::to_string(m) + " of " + std::to_string(model.k())));
     }
     if (!seen.insert(m).second) {
       throw Refused(error("member " + std::to_string(m) + " is selected twice"));
@@ -119,12 +120,11 @@ void requireSame(bool same, const std::string& what) {
 }
 
 void requireAppendable(const FusedModel& a, const FusedModel& b) {
-  requireSame(a.stacked == b.stacked && a.prototype.output == b.prototype.output &&
-                  a.prototype.train.graph->toString(false) ==
-                      b.prototype.train.graph->toString(false) &&
-                  a.prototype.eval.graph->toString(false) ==
-                      b.prototype.eval.graph->toString(false),
-              "structure");
+  requireSame(
+      a.stacked == b.stacked && a.prototype.output == b.prototype.output &&
+          a.prototype.train.graph->toString(false) == b.prototype.train.graph->toString(false) &&
+          a.prototype.eval.graph->toString(false) == b.prototype.eval.graph->toString(false),
+      "structure");
   for (size_t i = 0; i < a.tensors.size(); ++i) {
     const auto rest = [&](const FusedModel& m) {
       return m.stacked[i] ? m.tensors[i].sizes().slice(1) : m.tensors[i].sizes();
@@ -134,12 +134,11 @@ void requireAppendable(const FusedModel& a, const FusedModel& b) {
     requireSame(a.stacked[i] || at::equal(a.tensors[i], b.tensors[i]),
                 "constant '" + a.prototype.slots[i].name + "'");
   }
-  requireSame(a.loss.has_value() == b.loss.has_value() &&
-                  (!a.loss || a.loss->name == b.loss->name),
+  requireSame(a.loss.has_value() == b.loss.has_value() && (!a.loss || a.loss->name == b.loss->name),
               "loss");
   requireSame(a.optimizer.has_value() == b.optimizer.has_value() &&
-                  (!a.optimizer ||
-                   (a.optimizer->name == b.optimizer->name && a.optimizer->flags == b.optimizer->flags)),
+                  (!a.optimizer || (a.optimizer->name == b.optimizer->name &&
+                                    a.optimizer->flags == b.optimizer->flags)),
               "optimizer");
 }
 

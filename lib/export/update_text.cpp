@@ -54,7 +54,8 @@ std::string ruleText(const Rule& rule) {
     text += ", " + slot.name + ": Tensor";
     result += ", Tensor";
   }
-  for (const Hyperparameter& h : rule.definition.hyperparameters) text += ", " + h.name + ": Tensor";
+  for (const Hyperparameter& h : rule.definition.hyperparameters)
+    text += ", " + h.name + ": Tensor";
   for (const std::string& flag : rule.definition.flags) text += ", " + flag + ": bool";
   if (!rule.slots.empty()) result = "Tuple[" + result + "]";
   return text + ") -> " + result + ":\n" + rule.definition.body;
@@ -83,19 +84,21 @@ std::string memberList(const FusedTextRequest& request, const std::vector<size_t
                        const std::string& list) {
   if (request.groups.size() == 1) return list;
   std::string text;
-  for (const size_t i : group) text += (text.empty() ? "" : ", ") + list + "[" + std::to_string(i) + "]";
+  for (const size_t i : group)
+    text += (text.empty() ? "" : ", ") + list + "[" + std::to_string(i) + "]";
   return "[" + text + "]";
 }
 
-/// New values of one dtype group, then `selection` where not everyone moves. Names end in the suffix.
+/// New values of one dtype group, then `selection` where not everyone moves. Names end in the
+/// suffix.
 std::string groupText(const Rule& rule, size_t index) {
   const auto& group = rule.request.groups[index];
   const std::string suffix = rule.request.group_suffixes[index];
   const std::string id = std::to_string(index);
   std::string text = "    old = self.chorus_flat(" + memberList(rule.request, group, "parameters") +
                      ")\n    p = self.chorus_wide(old)\n    g = self.chorus_flat(" +
-                     memberList(rule.request, group, "complete") +
-                     ").to(p.dtype)\n" + ruleCall(rule, suffix) +
+                     memberList(rule.request, group, "complete") + ").to(p.dtype)\n" +
+                     ruleCall(rule, suffix) +
                      "    new_p = new_p.to(old.dtype)\n    if not everyone:\n"
                      "        mask = self.chorus_flat(" +
                      memberList(rule.request, group, "masks") +
@@ -103,8 +106,9 @@ std::string groupText(const Rule& rule, size_t index) {
   for (const StateSlot& slot : rule.slots) {
     if (!slot.stored || fault("moments_ignore_active")) continue;
     const std::string stored = "self.chorus." + slot.name + suffix, fresh = "new_" + slot.name;
-    text += "        " + fresh + " = torch.where(" + (slot.scalar ? "active.unsqueeze(1)" : "mask") +
-            ", " + fresh + ".to(" + stored + ".dtype), " + stored + ")\n";
+    text += "        " + fresh + " = torch.where(" +
+            (slot.scalar ? "active.unsqueeze(1)" : "mask") + ", " + fresh + ".to(" + stored +
+            ".dtype), " + stored + ")\n";
   }
   text += "    result" + id + " = new_p\n";
   for (const StateSlot& slot : rule.slots) {
@@ -169,7 +173,8 @@ def chorus_update(self, gradients: List[Tensor]) -> None:
   for (size_t i = 0; i < request.groups.size(); ++i) text += groupText(rule, i);
   for (size_t i = 0; i < request.groups.size(); ++i) text += storeText(rule, i);
   return text + tiesText(request) +
-         "    self.chorus.step.copy_(torch.where(active, self.chorus.step + 1, self.chorus.step))\n";
+         "    self.chorus.step.copy_(torch.where(active, self.chorus.step + 1, "
+         "self.chorus.step))\n";
 }
 
 }  // namespace chorus

@@ -12,9 +12,10 @@ struct Bounds {
   double lowest = -1e300, highest = 1e300;
 };
 
-/// The argument as an expression to be multiplied with a tensor that is [K,...] and of rank `rank`: a literal where one
-/// value is given, else `self.chorus.loss_NAME` cast to the dtype of `o` and viewed as [K,1,...,1], and `code` gets the
-/// constant. Throws Refused (error) for text that is no number within `bounds`.
+/// The argument as an expression to be multiplied with a tensor that is [K,...] and of rank `rank`:
+/// a literal where one value is given, else `self.chorus.loss_NAME` cast to the dtype of `o` and
+/// viewed as [K,1,...,1], and `code` gets the constant. Throws Refused (error) for text that is no
+/// number within `bounds`.
 std::string number(const LossRequest& request, LossCode& code, const std::string& name,
                    double default_value, size_t rank, Bounds bounds = {});
 
@@ -31,21 +32,24 @@ std::vector<double> numbers(const LossRequest& request, const std::string& name,
 std::string reduction(const LossRequest& request,
                       const std::vector<std::string>& allowed = {"mean", "sum"});
 
-/// Lines that bring a target of the output's own shape to `t`, [K,...] like `o`, and never broadcast it.
+/// Lines that bring a target of the output's own shape to `t`, [K,...] like `o`, and never
+/// broadcast it.
 std::string denseTarget(const std::string& loss);
 
 /// Line that returns `e` [K,...] reduced over everything but K: mean or sum.
 std::string reduced(const std::string& how);
 
-/// Lines that bring class indices to `t` [K,N,...], int64, and the output to `o` [K,N,C,...] (N = 1 where the member's
-/// output is [C]). With `probabilities` a floating target is one of the output's shape, and `floating` tells.
+/// Lines that bring class indices to `t` [K,N,...], int64, and the output to `o` [K,N,C,...] (N = 1
+/// where the member's output is [C]). With `probabilities` a floating target is one of the output's
+/// shape, and `floating` tells.
 std::string classTarget(const LossRequest& request, const std::string& loss, bool probabilities);
 
 /// Rank of `o` after classTarget.
 size_t classRank(const LossRequest& request);
 
-/// Lines that give the loss `e` [K,N,...] and, for the mean, the `count` [K] to divide by, from `logp` [K,N,C,...] and
-/// `t`, and return. Reads weight, ignore_index, label_smoothing and reduction of the request.
+/// Lines that give the loss `e` [K,N,...] and, for the mean, the `count` [K] to divide by, from
+/// `logp` [K,N,C,...] and `t`, and return. Reads weight, ignore_index, label_smoothing and
+/// reduction of the request.
 std::string classLoss(const LossRequest& request, LossCode& code, const std::string& loss);
 
 /// weight as a tensor that multiplies `o` [K,N,C,...], or "" where there is none. Registers it.

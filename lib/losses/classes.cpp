@@ -56,7 +56,8 @@ std::string pickedWeight(const at::Tensor& weight) {
          ".view(safe.size())\n";
 }
 
-/// One kernel for all members, where they agree on what is ignored and weighed.  [K,N,C] -> [(K N),C]
+/// One kernel for all members, where they agree on what is ignored and weighed.  [K,N,C] -> [(K
+/// N),C]
 std::string sharedKernel(const at::Tensor* weight, int64_t ignored, const std::string& how) {
   const std::string index = std::to_string(ignored);
   const std::string w = weight ? "self.chorus.loss_weight.to(o.dtype)" : "None";
@@ -93,14 +94,15 @@ std::string classTarget(const LossRequest& request, const std::string& loss, boo
           "    if not stacked:\n"
           "        t = t.unsqueeze(0)\n";
   if (rank == 1) text += "    o = o.unsqueeze(1)\n    t = t.unsqueeze(1)\n";
-  text += "    sizes = o.size()\n"
-          "    if not floating:\n"
-          "        sizes = [o.size(0), o.size(1)] + o.size()[3:]\n"
-          "    assert t.size()[1:] == sizes[1:] and (not stacked or t.size(0) == o.size(0)), " +
-          head +
-          "the target is {}, which does not fit an output of {}\".format(target.size(), "
-          "outputs[0].size())\n"
-          "    t = t.expand(sizes)\n";
+  text +=
+      "    sizes = o.size()\n"
+      "    if not floating:\n"
+      "        sizes = [o.size(0), o.size(1)] + o.size()[3:]\n"
+      "    assert t.size()[1:] == sizes[1:] and (not stacked or t.size(0) == o.size(0)), " +
+      head +
+      "the target is {}, which does not fit an output of {}\".format(target.size(), "
+      "outputs[0].size())\n"
+      "    t = t.expand(sizes)\n";
   return text;
 }
 

@@ -16,7 +16,8 @@ OptimizerDefinition adamLike(const std::string& decay, double weight_decay) {
     t = p.dtype
     if maximize:
         g = -g
-)" + decay + R"(
+)" + decay +
+           R"(
     exp_avg = torch.lerp(exp_avg, g, (1 - beta1).to(t))
     exp_avg_sq = torch.addcmul(exp_avg_sq * beta2.to(t), (1 - beta2).to(t) * g, g)
     largest = exp_avg_sq

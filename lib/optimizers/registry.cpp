@@ -7,7 +7,8 @@
 
 namespace chorus {
 
-const std::vector<OptimizerDefinition>& optimizerTable();  // generated from the files of this folder
+const std::vector<OptimizerDefinition>&
+optimizerTable();  // generated from the files of this folder
 
 const std::vector<OptimizerDefinition>& allOptimizers() { return optimizerTable(); }
 
@@ -38,8 +39,8 @@ std::string memberText(size_t member, size_t k) {
 
 void checkValues(const Hyperparameter& h, const std::vector<double>& values, size_t k) {
   if (values.size() != k) {
-    throw Refused(error("'" + h.name + "' has " + std::to_string(values.size()) +
-                        " values for " + std::to_string(k) + " members"));
+    throw Refused(error("'" + h.name + "' has " + std::to_string(values.size()) + " values for " +
+                        std::to_string(k) + " members"));
   }
   for (size_t i = 0; i < k; ++i) {
     const std::string what = memberText(i, k) + h.name + " = " + numberText(values[i]);

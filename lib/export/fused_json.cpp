@@ -1,0 +1,269 @@
+#include "lib/export/fused_json.h"
+
+#include <torch/version.h>
+
+#include "lib/export/fused_text.h"
+#include "lib/export/module_tree.h"
+#include "lib/export/state.h"
+
+namespace chorus {
+
+using nlohmann::json;
+
+namespace {
+
+const std::vector<std::string> kRoles = {"parameter", "buffer", "constant"};
+
+template <typename T>
+json optionalJson(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+std::optional<int64_t> optionalInt(const json& value) {
+  if (value.is_null()) return std::nullopt;
+  return value.get<int64_t>();
+}
+
+json treeJson(const OutputTree& tree) {
+  if (tree.kind == OutputTree::Kind::Tensor) return "tensor";
+  json children = json::array();
+  for (size_t i = 0; i < tree.children.size(); ++i) {
+    json child = treeJson(tree.children[i]);
+    if (tree.kind == OutputTree::Kind::Dict) child = json::array({tree.keys[i], child});
+    children.push_back(child);
+  }
+  const char* kind = tree.kind == OutputTree::Kind::Tuple  ? "tuple"
+                     : tree.kind == OutputTree::Kind::List ? "list"
+                                                           : "dict";
+  return {{kind, children}};
+}
+
+OutputTree treeFrom(const json& value) {
+  OutputTree tree;
+  if (value == "tensor") return tree;
+  const std::string kind = value.begin().key();
+  tree.kind = kind == "tuple"  ? OutputTree::Kind::Tuple
+              : kind == "list" ? OutputTree::Kind::List
+                               : OutputTree::Kind::Dict;
+  for (const json& child : value.begin().value()) {
+    if (tree.kind == OutputTree::Kind::Dict) tree.keys.push_back(child.at(0).get<std::string>());
+    tree.children.push_back(treeFrom(tree.kind == OutputTree::Kind::Dict ? child.at(1) : child));
+  }
+  return tree;
+}
+
+json inputsJson(const std::vector<InputSpec>& inputs) {
+  json list = json::array();
+  for (const InputSpec& input : inputs) {
+    json sizes = json::array();
+    for (const auto& size : input.sizes) sizes.push_back(optionalJson(size));
+    list.push_back({{"dtype", dtypeName(input.dtype)},
+                    {"sizes", sizes},
+                    {"bound", optionalJson(input.bound)}});
+  }
+  return list;
+}
+
+InputSpec inputFrom(const json& value) {
+  InputSpec input;
+  input.dtype = dtypeFromName(value.at("dtype").get<std::string>()).value();
+  for (const json& size : value.at("sizes")) input.sizes.push_back(optionalInt(size));
+  input.bound = optionalInt(value.at("bound"));
+  return input;
+}
+
+json slotsJson(const FusedModel& model) {
+  const std::vector<size_t> trainable = trainableSlots(model);
+  json list = json::array();
+  for (size_t i = 0; i < model.prototype.slots.size(); ++i) {
+    const TensorSlot& slot = model.prototype.slots[i];
+    list.push_back({{"name", slot.name},
+                    {"aliases", slot.aliases},
+                    {"role", kRoles[static_cast<size_t>(slot.role)]},
+                    {"stacked", static_cast<bool>(model.stacked[i])},
+                    {"requires_grad", slot.requires_grad},
+                    {"trainable", std::count(trainable.begin(), trainable.end(), i) > 0},
+                    {"path", slotPath(model, i)}});
+  }
+  return list;
+}
+
+json lossJson(const FusedModel& model) {
+  if (!model.loss) return nullptr;
+  const LossCode code = buildLoss(model);
+  json tensors = json::array(), stacked = json::array();
+  for (const auto& [name, tensor] : model.loss->tensors) tensors.push_back(name);
+  for (const auto& [name, values] : model.loss->arguments) {
+    if (code.constants.count("loss_" + name)) stacked.push_back(name);
+  }
+  return {{"name", model.loss->name},
+          {"arguments", model.loss->arguments},
+          {"tensors", tensors},
+          {"stacked", stacked}};
+}
+
+json optimizerJson(const FusedModel& model) {
+  if (!model.optimizer) return nullptr;
+  json names = json::array(), state = json::array();
+  for (const auto& [name, values] : model.optimizer->values) names.push_back(name);
+  for (const auto& [name, tensor] : optimizerState(model)) state.push_back(name);
+  return {{"name", model.optimizer->name},
+          {"flags", model.optimizer->flags},
+          {"hyperparameters", names},
+          {"state", state}};
+}
+
+json modulesJson(const Member& member) {
+  json list = json::array();
+  for (const ModuleRecord& record : member.modules) {
+    list.push_back(json::array({record.path, record.type}));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string chorusName(const FusedModel& model) {
+  const auto renamed = renamedNames(topLevelNames(model.prototype));
+  const auto found = renamed.find("chorus");
+  return found == renamed.end() ? "chorus" : found->second;
+}
+
+std::string slotPath(const FusedModel& model, size_t slot) {
+  const TensorSlot& s = model.prototype.slots[slot];
+  return s.role == Role::Constant ? chorusName(model) + "." + constantName(model, slot) : s.name;
+}
+
+json fusedJson(const FusedModel& model) {
+  const Member& member = model.prototype;
+  json members = json::array();
+  for (size_t i = 0; i < model.k(); ++i) {
+    members.push_back(
+        {{"name", model.member_names[i]}, {"seed", std::to_string(model.member_seeds.at(i))}});
+  }
+  return {
+      {"format", kFusedFormat},
+      {"chorus", CHORUS_VERSION},
+      {"torch", TORCH_VERSION},
+      {"k", model.k()},
+      {"members", members},
+      {"inputs", inputsJson(member.inputs)},
+      {"output", treeJson(member.output)},
+      {"n_outputs", member.train.n_outputs},
+      {"train_updates", member.train.updates},
+      {"eval_updates", member.eval.updates},
+      {"slots", slotsJson(model)},
+      {"modules", modulesJson(member)},
+      {"traced", member.traced},
+      {"code_trains", member.code_trains},
+      {"code_evaluates", member.code_evaluates},
+      {"fixed_batch", optionalJson(member.fixed_batch)},
+      {"fixed_batch_place",
+       json::array({member.fixed_batch_place.file, member.fixed_batch_place.source,
+                    member.fixed_batch_place.source_line, member.fixed_batch_place.module_path})},
+      {"loss", lossJson(model)},
+      {"optimizer", optimizerJson(model)},
+      {"elastic", true},
+      {"info", model.info}};
+}
+
+namespace {
+
+TensorSlot slotFrom(const json& value) {
+  TensorSlot slot;
+  slot.name = value.at("name").get<std::string>();
+  slot.aliases = value.at("aliases").get<std::vector<std::string>>();
+  const auto role = std::find(kRoles.begin(), kRoles.end(), value.at("role").get<std::string>());
+  if (role == kRoles.end()) throw std::runtime_error("an unknown role");
+  slot.role = static_cast<Role>(role - kRoles.begin());
+  slot.requires_grad = value.at("requires_grad").get<bool>();
+  return slot;
+}
+
+void readMember(const json& value, Member& member) {
+  for (const json& input : value.at("inputs")) member.inputs.push_back(inputFrom(input));
+  member.output = treeFrom(value.at("output"));
+  member.train.n_outputs = member.eval.n_outputs = value.at("n_outputs").get<size_t>();
+  member.train.n_inputs = member.eval.n_inputs = member.inputs.size();
+  member.train.updates = value.at("train_updates").get<std::vector<size_t>>();
+  member.eval.updates = value.at("eval_updates").get<std::vector<size_t>>();
+  for (const json& record : value.at("modules")) {
+    member.modules.push_back({record.at(0).get<std::string>(), record.at(1).get<std::string>()});
+  }
+  member.traced = value.at("traced").get<bool>();
+  member.code_trains = value.at("code_trains").get<bool>();
+  member.code_evaluates = value.at("code_evaluates").get<bool>();
+  member.fixed_batch = optionalInt(value.at("fixed_batch"));
+  const json& place = value.at("fixed_batch_place");
+  member.fixed_batch_place = {place.at(0).get<std::string>(), place.at(1).get<std::string>(),
+                              place.at(2).get<std::string>(), place.at(3).get<std::string>()};
+}
+
+void readTraining(const json& value, FusedFrame& frame) {
+  if (const json& loss = value.at("loss"); !loss.is_null()) {
+    LossSpec spec;
+    spec.name = loss.at("name").get<std::string>();
+    spec.arguments = loss.at("arguments").get<std::map<std::string, std::vector<std::string>>>();
+    frame.model.loss = spec;
+    frame.loss_tensors = loss.at("tensors").get<std::vector<std::string>>();
+    frame.loss_stacked = loss.at("stacked").get<std::vector<std::string>>();
+  }
+  if (const json& optimizer = value.at("optimizer"); !optimizer.is_null()) {
+    OptimizerSpec spec;
+    spec.name = optimizer.at("name").get<std::string>();
+    spec.flags = optimizer.at("flags").get<std::map<std::string, bool>>();
+    for (const json& name : optimizer.at("hyperparameters")) {
+      spec.values[name.get<std::string>()] = {};
+    }
+    frame.model.optimizer = spec;
+    frame.state_names = optimizer.at("state").get<std::vector<std::string>>();
+  }
+}
+
+FusedFrame readFrame(const json& value) {
+  FusedFrame frame;
+  for (const json& member : value.at("members")) {
+    frame.model.member_names.push_back(member.at("name").get<std::string>());
+    frame.model.member_seeds.push_back(std::stoull(member.at("seed").get<std::string>()));
+  }
+  Member& prototype = frame.model.prototype;
+  readMember(value, prototype);
+  for (const json& slot : value.at("slots")) {
+    prototype.slots.push_back(slotFrom(slot));
+    frame.model.stacked.push_back(slot.at("stacked").get<bool>());
+    frame.slot_paths.push_back(slot.at("path").get<std::string>());
+  }
+  for (const CanonicalGraph* graph : {&prototype.train, &prototype.eval}) {
+    for (const size_t slot : graph->updates) prototype.slots.at(slot);
+  }
+  if (frame.model.member_names.empty()) throw std::runtime_error("no members");
+  prototype.name = frame.model.member_names[0];
+  prototype.seed = frame.model.member_seeds[0];
+  readTraining(value, frame);
+  frame.model.info = value.at("info");
+  return frame;
+}
+
+}  // namespace
+
+FusedFrame readFusedJson(const std::string& text, const std::string& path) {
+  const Place place{path, "", "", ""};
+  try {
+    const json value = json::parse(text);
+    const int format = value.at("format").get<int>();
+    if (format > kFusedFormat) {
+      throw Refused(error("the fused file has format " + std::to_string(format) +
+                              ", and this chorus reads up to " + std::to_string(kFusedFormat),
+                          place)
+                        .helpWith("use the newer chorus that wrote it (" +
+                                  value.value("chorus", std::string("unknown")) + ")"));
+    }
+    return readFrame(value);
+  } catch (const Refused&) {
+    throw;
+  } catch (const std::exception& failure) {
+    throw Refused(error("the fused file's chorus.json is damaged", place).note(failure.what()));
+  }
+}
+
+}  // namespace chorus

@@ -1,0 +1,44 @@
+// chorus.json: everything of a fused file that is neither a tensor nor code.
+//
+//   format          1; a reader refuses a larger one
+//   chorus, torch   versions that wrote it
+//   k, members      [{name, seed as decimal string}]
+//   inputs          [{dtype, sizes (null: N), bound}]
+//   output          "tensor" | {"tuple": [...]} | {"list": [...]} | {"dict": [[key, ...]]}
+//   n_outputs, train_updates, eval_updates    what the outputs of member_train and member_eval are
+//   slots           [{name, aliases, role, stacked, trainable, requires_grad, path}], path: where
+//   the tensor is in the file modules, traced, code_trains, code_evaluates, fixed_batch,
+//   fixed_batch_place loss            {name, arguments, tensors, stacked (arguments with an entry
+//   per member)} optimizer       {name, flags, hyperparameters, state (names of the tensors)}
+//   elastic         true: every stacked tensor may be sliced along K
+//   info            certificate, hashes, decisions, ... as the tools gave them
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "chorus/fused_model.h"
+
+namespace chorus {
+
+inline constexpr int kFusedFormat = 1;
+
+nlohmann::json fusedJson(const FusedModel& model);
+
+/// A model without graphs, tensors and tensor arguments. Throws Refused (error at `path`) where the
+/// text is not what fusedJson writes or is of a newer format. `slot_paths`: where the tensor of
+/// each slot is in the module.
+struct FusedFrame {
+  FusedModel model;
+  std::vector<std::string> slot_paths;
+  std::vector<std::string> state_names;
+  std::vector<std::string> loss_tensors;  ///< names without "loss_"
+  std::vector<std::string> loss_stacked;  ///< of arguments that are numbers
+};
+FusedFrame readFusedJson(const std::string& text, const std::string& path);
+
+/// Top-level name of the submodule `chorus`: with a prefix where the member has one of this name.
+std::string chorusName(const FusedModel& model);
+/// Where the tensor of a slot is in the fused module.
+std::string slotPath(const FusedModel& model, size_t slot);
+
+}  // namespace chorus
