@@ -23,14 +23,6 @@ Refused pickled(const std::string& path, bool objects) {
               : "the file is a state dict or other pickle: it holds weights, but no graph");
 }
 
-std::string head(const std::string& path, size_t count) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(count, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(count));
-  bytes.resize(static_cast<size_t>(file.gcount()));
-  return bytes;
-}
-
 bool isText(const std::string& bytes) {
   return std::all_of(bytes.begin(), bytes.end(),
                      [](unsigned char c) { return c >= 32 || (c >= 9 && c <= 13); });
@@ -38,16 +30,24 @@ bool isText(const std::string& bytes) {
 
 }  // namespace
 
-void refuseOtherFiles(const std::string& path) {
+std::string headOfFile(const std::string& path) {
   std::error_code failure;
   const fs::file_status status = fs::status(path, failure);
   if (status.type() == fs::file_type::not_found) throw refused(path, "there is no such file");
   if (status.type() == fs::file_type::directory)
-    throw refused(path, "this is a folder, not a TorchScript file");
+    throw refused(path, "this is a folder, not a file");
   if (status.type() != fs::file_type::regular) throw refused(path, "this is not a regular file");
-  if (!std::ifstream(path)) throw refused(path, "the file cannot be read");
-  const std::string bytes = head(path, 1 << 16);
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw refused(path, "the file cannot be read");
+  std::string bytes(size_t{1} << 16, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
   if (bytes.empty()) throw refused(path, "the file is empty");
+  return bytes;
+}
+
+void refuseOtherFiles(const std::string& path) {
+  const std::string bytes = headOfFile(path);
   if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("PK\x05\x06")) return;
   if (bytes.starts_with("\x93NUMPY"))
     throw refused(path,

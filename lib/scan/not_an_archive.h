@@ -7,6 +7,10 @@
 
 namespace chorus::scan {
 
+/// The first 64 KiB of a file. Throws Refused if it is missing, a folder, not a regular file,
+/// unreadable or empty.
+std::string headOfFile(const std::string& path);
+
 /// Returns if the file begins like a zip; else throws Refused saying what it is: missing, a folder,
 /// empty, a pickle, a data file, text, ...
 void refuseOtherFiles(const std::string& path);

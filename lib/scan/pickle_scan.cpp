@@ -1,12 +1,12 @@
 #include "lib/scan/pickle_scan.h"
 
-#include <array>
 #include <cstring>
 #include <deque>
 #include <limits>
 #include <string_view>
 #include <unordered_set>
 
+#include "lib/scan/pickle_names.h"
 #include "lib/scan/refuse.h"
 
 namespace chorus::scan {
@@ -35,41 +35,6 @@ struct Item {
   int64_t integer = 0;
   std::string_view text;  // of a String; qualified name of a Function, Class or Storage
 };
-
-struct StorageType {
-  std::string_view name;
-  int bytes;
-};
-constexpr std::array<StorageType, 13> kStorages = {{{"torch.FloatStorage", 4},
-                                                    {"torch.DoubleStorage", 8},
-                                                    {"torch.HalfStorage", 2},
-                                                    {"torch.BFloat16Storage", 2},
-                                                    {"torch.LongStorage", 8},
-                                                    {"torch.IntStorage", 4},
-                                                    {"torch.ShortStorage", 2},
-                                                    {"torch.CharStorage", 1},
-                                                    {"torch.ByteStorage", 1},
-                                                    {"torch.BoolStorage", 1},
-                                                    {"torch.ComplexHalfStorage", 4},
-                                                    {"torch.ComplexFloatStorage", 8},
-                                                    {"torch.ComplexDoubleStorage", 16}}};
-
-constexpr std::array<std::string_view, 10> kFunctions = {"torch._utils._rebuild_tensor_v2",
-                                                         "collections.OrderedDict",
-                                                         "builtins.complex",
-                                                         "torch.device",
-                                                         "torch.jit._pickle.build_intlist",
-                                                         "torch.jit._pickle.build_doublelist",
-                                                         "torch.jit._pickle.build_boollist",
-                                                         "torch.jit._pickle.build_tensorlist",
-                                                         "torch.jit._pickle.build_tensor_from_id",
-                                                         "torch.jit._pickle.restore_type_tag"};
-
-const StorageType* storageType(std::string_view name) {
-  const auto* found = std::find_if(kStorages.begin(), kStorages.end(),
-                                   [&](const auto& s) { return s.name == name; });
-  return found == kStorages.end() ? nullptr : found;
-}
 
 class Walker {
  public:
@@ -213,12 +178,11 @@ class Walker {
     const std::string& full = names_.emplace_back(std::string(module) + "." + std::string(name));
     Item item{Kind::Function};
     item.text = full;
-    const bool function = std::find(kFunctions.begin(), kFunctions.end(), full) != kFunctions.end();
     if (context_.debug && full != "torch.jit._pickle.build_intlist") {
       throw refuse("uses the Python name '" + full + "', which source positions do not need");
     }
-    if (function) return push(item);
-    item.kind = storageType(full) ? Kind::Storage : Kind::Class;
+    if (isPickleFunction(full)) return push(item);
+    item.kind = storageElementBytes(full) ? Kind::Storage : Kind::Class;
     if (item.kind == Kind::Class && !context_.is_class(full)) {
       throw refuse("uses the Python name '" + full + "', which no model file needs");
     }
@@ -276,7 +240,7 @@ class Walker {
     if (!shaped || context_.debug) throw refuse("refers to a storage in an unknown way");
     const std::string key(element(id, 2).text);
     const int64_t count = element(id, 4).integer;
-    const auto size = static_cast<uint64_t>(storageType(element(id, 1).text)->bytes);
+    const auto size = *storageElementBytes(element(id, 1).text);
     const std::optional<uint64_t> bytes = context_.storage_bytes(key);
     const bool dropped = context_.values_dropped && bytes && *bytes == 0;
     if (count < 0 || (count > 0 && !bytes) ||

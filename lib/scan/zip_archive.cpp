@@ -36,21 +36,38 @@ std::string ZipArchive::read(const Record& record) const {
                              " bytes, more than the limit of " +
                              std::to_string(limits_.max_code_bytes));
   }
-  const std::unique_ptr<zip_file_t, int (*)(zip_file_t*)> file(
-      zip_fopen_index(zip_.get(), record.index, 0), zip_fclose);
-  // One byte more than there should be, so that libzip reaches the end and verifies the checksum.
-  std::string bytes(record.size + 1, '\0');
-  uint64_t count = 0;
-  for (zip_int64_t got = 1; file && got > 0 && count<bytes.size(); count += got> 0 ? got : 0) {
-    got = zip_fread(file.get(), bytes.data() + count, bytes.size() - count);
-  }
-  const bool complete = file && count == record.size &&
-                        zip_error_code_zip(zip_file_get_error(file.get())) == ZIP_ER_OK;
-  if (!complete)
-    throw refused(path_, "record '" + record.name +
-                             "' is damaged: it does not unpack to what the directory says");
-  bytes.pop_back();
+  std::string bytes(record.size, '\0');
+  RecordStream stream = open(record);
+  stream.read(bytes.data(), bytes.size());
+  stream.finish();
   return bytes;
+}
+
+void RecordStream::Close::operator()(zip_file* file) const { zip_fclose(file); }
+
+RecordStream::RecordStream(zip* archive, std::string path, const Record& record)
+    : path_(std::move(path)), name_(record.name), file_(zip_fopen_index(archive, record.index, 0)) {
+  if (!file_) damaged();
+}
+
+void RecordStream::damaged() const {
+  throw refused(path_,
+                "record '" + name_ + "' is damaged: it does not unpack to what the directory says");
+}
+
+void RecordStream::read(void* into, uint64_t count) {
+  for (auto* at = static_cast<char*>(into); count > 0;) {
+    const zip_int64_t got = zip_fread(file_.get(), at, count);
+    if (got <= 0) damaged();
+    at += got;
+    count -= static_cast<uint64_t>(got);
+  }
+}
+
+void RecordStream::finish() {
+  // Asking for one byte more makes libzip reach the end, where it verifies the checksum.
+  char extra = 0;
+  if (zip_fread(file_.get(), &extra, 1) != 0) damaged();
 }
 
 }  // namespace chorus::scan

@@ -11,6 +11,7 @@
 #include "chorus/scan.h"
 
 struct zip;
+struct zip_file;
 
 namespace chorus::scan {
 
@@ -28,6 +29,24 @@ struct Record {
 /// naming `path`. Limits: number of records, sum of unpacked sizes, compression ratio.
 std::vector<Record> readDirectory(const std::string& path, const ScanLimits& limits);
 
+/// One record, unpacked from its beginning. Throws Refused where it is damaged.
+class RecordStream {
+ public:
+  RecordStream(zip* archive, std::string path, const Record& record);
+  /// Exactly `count` bytes.
+  void read(void* into, uint64_t count);
+  /// Verifies that all has been read, and the checksum.
+  void finish();
+
+ private:
+  struct Close {
+    void operator()(zip_file* file) const;
+  };
+  [[noreturn]] void damaged() const;
+  std::string path_, name_;
+  std::unique_ptr<zip_file, Close> file_;
+};
+
 class ZipArchive {
  public:
   /// Throws Refused where libzip's view differs from `readDirectory`'s.
@@ -36,6 +55,8 @@ class ZipArchive {
   const std::vector<Record>& records() const { return records_; }
   /// Unpacks one record; its checksum is verified. At most `max_code_bytes`.
   std::string read(const Record& record) const;
+  /// Unpacks a record of any size piece by piece.
+  RecordStream open(const Record& record) const { return {zip_.get(), path_, record}; }
 
  private:
   struct Close {

@@ -15,7 +15,7 @@ constexpr uint32_t kEntryMagic = 0x02014b50, kLocalMagic = 0x04034b50;
 constexpr uint16_t kZip64Field = 1, kUnicodePath = 0x7075, kUnicodeComment = 0x6375;
 constexpr uint16_t kEncrypted = 1 | 1 << 6 | 1 << 13;
 // Deflate packs at most 1:1032; text and code stay below 1:100.
-constexpr uint64_t kMaxRatio = 200, kRatioFrom = 4 << 20;
+constexpr uint64_t kRatioFrom = 4 << 20;
 
 template <class T>
 T load(std::string_view bytes, size_t at) {
@@ -167,7 +167,7 @@ void checkSizes(const std::string& path, const Record& record, uint64_t& total,
                             std::to_string(limits.max_unpacked_bytes) + " bytes");
   }
   total += record.size;
-  if (record.size > kRatioFrom && record.size / kMaxRatio > record.packed) {
+  if (record.size > kRatioFrom && record.size / limits.max_ratio > record.packed) {
     throw refused(path, "record " + inQuotes(record.name) +
                             " is a compression bomb: " + std::to_string(record.packed) +
                             " bytes unpack to " + std::to_string(record.size));
