@@ -104,7 +104,7 @@ TEST(Terminal, NumbersStandRight) {
                          {{"a", "0.5", "97.5%"}, {"long\xC3\xA9", "12.25", "-"}}}),
             "member   loss    acc\n"
             "a         0.5  97.5%\n"
-            "long\xC3\xA9  12.25      -\n");
+            "long\xC3\xA9   12.25      -\n");
 }
 
 TEST(Terminal, Numbers) {

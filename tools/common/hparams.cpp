@@ -170,8 +170,9 @@ HparamsTable readHparams(const std::string& file, const std::vector<std::string>
                          const std::vector<std::string>& members) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream content;
-  if (!in || !(content << in.rdbuf())) refuse(file, "cannot read the hyperparameters");
+  content << in.rdbuf();
   const std::string text = content.str();
+  if (!in.is_open() || in.bad()) refuse(file, "cannot read the hyperparameters");
   const bool is_json = trimmed(text).starts_with("[") || trimmed(text).starts_with("{");
   std::vector<Row> rows =
       is_json ? readJsonRows(file, text, known) : readCsvRows(file, text, known);
