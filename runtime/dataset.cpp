@@ -156,6 +156,10 @@ struct Checker {
       refuse(quoted(array) + " has dtype " + dtypeName(array.values.scalar_type()) +
              ", but the loss '" + model.loss->name + "' takes class numbers of an integer dtype");
     }
+    if (rule.class_indices && !integral && have == rule.index_rank) {
+      refuse(quoted(array) + " has dtype " + dtypeName(array.values.scalar_type()) +
+             ", but class numbers of '" + model.loss->name + "' have an integer dtype");
+    }
     if (have != rank) {
       refuse(quoted(array) + " has sizes " + sizesText(array.values.sizes().slice(array.stacked)) +
                  (array.stacked ? " per member" : "") + ", but the target of '" + model.loss->name +

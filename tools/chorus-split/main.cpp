@@ -1,4 +1,5 @@
-#include <torch/csrc/jit/serialization/pickle.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/pickler.h>
 
 #include <filesystem>
 #include <fstream>
@@ -41,7 +42,8 @@ std::optional<SplitOptions> parseSplitOptions(const std::vector<std::string>& ar
   return options;
 }
 
-/// Makes a folder; remembers which folders it made, deepest first, so that a failure can remove them again.
+/// Makes a folder; remembers which folders it made, deepest first, so that a failure can remove
+/// them again.
 class OutputFolder {
  public:
   explicit OutputFolder(const fs::path& folder) {
@@ -89,8 +91,8 @@ std::vector<std::string> outputPaths(const SplitOptions& options, const FusedMod
   return paths;
 }
 
-/// Names and tensors of member k, ties under each of their names, as one dict.
-std::vector<char> stateDict(const FusedModel& model, size_t k) {
+/// Names and tensors of member k, ties under each of their names.
+c10::Dict<std::string, at::Tensor> stateDict(const FusedModel& model, size_t k) {
   c10::Dict<std::string, at::Tensor> dict;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const TensorSlot& slot = model.prototype.slots[i];
@@ -101,15 +103,37 @@ std::vector<char> stateDict(const FusedModel& model, size_t k) {
     dict.insert(slot.name, tensor);
     for (const std::string& alias : slot.aliases) dict.insert(alias, tensor);
   }
-  return torch::jit::pickle_save(dict);
+  return dict;
+}
+
+/// As torch.save writes a plain dict. torch::jit::pickle_save would add a type tag that torch.load
+/// refuses by default.
+void writeStateDict(const c10::Dict<std::string, at::Tensor>& dict, std::ostream& out) {
+  std::string pickle;
+  torch::jit::Pickler pickler([&](const char* bytes, size_t size) { pickle.append(bytes, size); },
+                              /*tensor_table=*/nullptr, /*type_renamer=*/nullptr,
+                              /*memoized_class_types=*/nullptr,
+                              /*get_tensor_id=*/nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(dict);
+  pickler.stop();
+  caffe2::serialize::PyTorchStreamWriter archive([&](const void* bytes, size_t size) {
+    out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(size));
+    return out ? size : 0;
+  });
+  archive.writeRecord("data.pkl", pickle.data(), pickle.size());
+  for (size_t i = 0; i < pickler.tensorData().size(); ++i) {
+    const auto bytes = torch::jit::getWriteableTensorData(pickler.tensorData()[i]);
+    archive.writeRecord("data/" + std::to_string(i), bytes.data(), bytes.sizeInBytes());
+  }
+  archive.writeEndOfFile();
 }
 
 void writeMember(const SplitOptions& options, const FusedModel& model, size_t k,
                  const std::string& path) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   if (options.state_dict) {
-    const std::vector<char> bytes = stateDict(model, k);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    writeStateDict(stateDict(model, k), out);
   } else {
     memberModule(model, k).save(out);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "chorus/data.h"
 #include "tools/common/training_options.h"
 #include "tools/common/values.h"
 
@@ -33,7 +34,8 @@ std::optional<LossSpec> lossSpec(const TrainingOptions& options, size_t k) {
       throw Refused(usage("--loss-arg '" + name + "' is given twice"));
     }
     if (isArrayFile(value)) {
-      throw Refused(unsupported("a loss argument from a file: '" + text + "'"));
+      spec.tensors[name] = loadArrays(value).front().values;
+      continue;
     }
     std::vector<std::string> values = splitText(value, ',');
     if (values.size() != 1) values = oneOrKTexts("--loss-arg " + name, value, k);
