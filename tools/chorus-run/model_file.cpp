@@ -96,7 +96,7 @@ ModelFile readModel(const RunOptions& options, Diagnostics& diagnostics) {
 }
 
 void applyOptions(RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
-  readTable(options.training, {"epochs", "batch-size", "clip-norm", "clip-value", "member-seed"},
+  readTable(options.training, {"epochs", "batch-size", "clip-norm", "clip-value"},
             model.member_names);
   applySeeds(options, model, diagnostics);
   applyLoss(options, model, diagnostics);

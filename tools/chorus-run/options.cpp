@@ -63,12 +63,10 @@ void addData(CLI::App& app, RunOptions& o) {
 
 void addRun(CLI::App& app, RunOptions& o) {
   const std::string group = "Training";
-  app.add_option("--epochs", o.epochs, "one value or K; a member whose epochs are over rests")
-      ->capture_default_str()
+  app.add_option("--epochs", o.epochs,
+                 "one value or K (default 1); a member whose epochs are over rests")
       ->group(group);
-  app.add_option("--batch-size", o.batch_size, "rows of a batch")
-      ->capture_default_str()
-      ->group(group);
+  app.add_option("--batch-size", o.batch_size, "rows of a batch (default 32)")->group(group);
   app.add_flag("--drop-last", o.drop_last, "leave out a last batch that is smaller")->group(group);
   app.add_option("--shuffle", o.shuffle,
                  "order of the rows: one for all members, each its own, or the file's")

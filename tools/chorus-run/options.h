@@ -28,8 +28,8 @@ struct RunOptions {
   std::vector<std::string> input_specs;
   std::string mode = "follow";
 
-  // The run. "One value or K" as text.
-  std::string epochs = "1", batch_size = "32", member_seeds, clip_norm, clip_value;
+  // The run. "One value or K" as text; empty: not given.
+  std::string epochs, batch_size, member_seeds, clip_norm, clip_value;
   std::string shuffle = "shared", device = "cpu";
   bool drop_last = false;
   uint64_t seed = 0;

@@ -19,11 +19,12 @@ const HparamsTable* tableWith(const RunOptions& options, const std::string& colu
 }
 
 std::vector<int64_t> integersOf(const RunOptions& options, const std::string& name,
-                                const std::string& text, size_t k, int64_t minimum) {
-  // Epochs and batch size have a default, which the table replaces.
-  const HparamsTable* table = tableWith(options, name, false);
+                                const std::string& text, const std::string& standard, size_t k,
+                                int64_t minimum) {
+  const HparamsTable* table = tableWith(options, name, !text.empty());
   const std::vector<int64_t> values =
-      table ? integers(*table, name) : oneOrKIntegers("--" + name, text, k);
+      table ? integers(*table, name)
+            : oneOrKIntegers("--" + name, text.empty() ? standard : text, k);
   for (int64_t value : values) {
     if (value >= minimum) continue;
     throw Refused(error("--" + name + " is " + std::to_string(value) + ", but has to be at least " +
@@ -127,7 +128,8 @@ std::vector<EpochResult> trainApart(const RunOptions& options, FusedModel& model
 }  // namespace
 
 int64_t batchSize(const RunOptions& options, size_t k) {
-  const std::vector<int64_t> sizes = integersOf(options, "batch-size", options.batch_size, k, 1);
+  const std::vector<int64_t> sizes =
+      integersOf(options, "batch-size", options.batch_size, "32", k, 1);
   if (std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) != sizes.end()) {
     throw Refused(
         unsupported("different values of --batch-size for the members of one fused file"));
@@ -137,7 +139,7 @@ int64_t batchSize(const RunOptions& options, size_t k) {
 
 TrainOptions trainOptions(const RunOptions& options, size_t k) {
   TrainOptions train_options;
-  train_options.epochs = integersOf(options, "epochs", options.epochs, k, 0);
+  train_options.epochs = integersOf(options, "epochs", options.epochs, "1", k, 0);
   train_options.batch_size = batchSize(options, k);
   train_options.drop_last = options.drop_last;
   train_options.shuffle = options.shuffle == "none"     ? Shuffle::None
