@@ -4,6 +4,7 @@
 #include "lib/export/grad_mode.h"
 #include "lib/export/module_tree.h"
 #include "lib/export/state.h"
+#include "lib/support/marker_ops.h"
 
 namespace chorus {
 
@@ -183,6 +184,7 @@ void checkModel(const FusedModel& model) {
 
 Module buildModule(const FusedModel& model, const BuildOptions& options) {
   checkModel(model);
+  registerMarkerOps();
   Builder b{
       model, options, makeModule("__torch__.chorus.Fused"), {}, topLevelNames(model.prototype)};
   b.renamed = renamedNames(b.taken);

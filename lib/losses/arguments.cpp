@@ -108,6 +108,39 @@ std::string reduced(const std::string& how) {
   return "    return e.unsqueeze(-1).flatten(1)." + how + "(1)\n";
 }
 
+LossCode denseLoss(const std::string& name, const std::string& elements, const std::string& how,
+                   LossCode code) {
+  code.body = denseTarget(name) + elements;
+  if (how != "batchmean") {
+    code.body += reduced(how);
+  } else {
+    code.body += "    return e.unsqueeze(-1).flatten(1).sum(1) / o.size(1)\n";
+  }
+  return code;
+}
+
+std::string rowTensor(const LossRequest& request, LossCode& code, const std::string& name,
+                      size_t rank) {
+  if (request.spec.arguments.count(name)) {
+    throw Refused(usage("'" + name + "' of the loss is a file: " + name + "=w.npy"));
+  }
+  const auto found = request.spec.tensors.find(name);
+  if (found == request.spec.tensors.end()) return "";
+  const at::Tensor& tensor = found->second;
+  const bool shared = tensor.dim() == 1;
+  if (rank < 2 || tensor.dim() < 1 || tensor.dim() > 2 ||
+      (!shared && tensor.size(0) != static_cast<int64_t>(request.k))) {
+    throw Refused(error("'" + name + "' of the loss is neither [C] nor [K,C]"));
+  }
+  auto& constants = shared ? code.shared_constants : code.constants;
+  constants["loss_" + name] = tensor.to(request.output_dtypes.at(0), false, /*copy=*/true);
+  const std::string self = "self.chorus.loss_" + name;
+  if (shared) return self + ".to(o.dtype)";
+  std::string view = self + ".size(0)";
+  for (size_t i = 2; i < rank; ++i) view += ", 1";
+  return self + ".to(o.dtype).view([" + view + ", -1])";
+}
+
 TargetRule denseRule(const LossRequest& request) {
   TargetRule rule;
   rule.dense_rank = request.output_ranks.at(0);

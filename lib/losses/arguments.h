@@ -57,6 +57,17 @@ std::string classWeight(const LossRequest& request, LossCode& code, const std::s
 
 TargetRule classRule(const LossRequest& request, bool probabilities);
 
+/// A loss of an output and a target of its shape: `elements` is TorchScript lines that make `e`
+/// [K,...] from `o` and `t`. `how` is what `reduction` returned; "batchmean" divides by the
+/// member's first size.
+LossCode denseLoss(const std::string& name, const std::string& elements, const std::string& how,
+                   LossCode code = {});
+
+/// A tensor argument that goes along the last dim, [C] or [K,C], as an expression that broadcasts
+/// against `o` of rank `rank`; "" where it is not given. Registers it.
+std::string rowTensor(const LossRequest& request, LossCode& code, const std::string& name,
+                      size_t rank);
+
 /// The rule of a target that has the first output's shape.
 TargetRule denseRule(const LossRequest& request);
 

@@ -10,11 +10,7 @@ LossDefinition mse() {
   d.target = denseRule;
   d.build = [d](const LossRequest& request) {
     checkLossArguments(d, request);
-    LossCode code;
-    code.body = denseTarget("mse") + R"(
-    e = (o - t) * (o - t)
-)" + reduced(reduction(request));
-    return code;
+    return denseLoss(d.name, "    e = torch.mse_loss(o, t, 0)\n", reduction(request));
   };
   return d;
 }
