@@ -1,6 +1,5 @@
 #include "lib/scan/allowed_operators.h"
 
-#include <array>
 #include <sstream>
 #include <string_view>
 #include <unordered_set>
@@ -255,9 +254,12 @@ bool isAllowedOperator(const std::string& qualified_name) {
 
 namespace scan {
 
-bool isGradOperator(const std::string& qualified_name) {
-  return qualified_name == "aten::grad" || qualified_name == "aten::set_grad_enabled" ||
-         qualified_name == "aten::is_grad_enabled";
+bool isGradModeOperator(const std::string& qualified_name) {
+  return qualified_name == "aten::set_grad_enabled" || qualified_name == "aten::is_grad_enabled";
+}
+
+bool isTrainingOperator(const std::string& qualified_name) {
+  return qualified_name == "aten::set_grad_enabled" || qualified_name == "aten::grad";
 }
 
 std::string whyRefused(const std::string& qualified_name) {

@@ -5,8 +5,11 @@
 
 namespace chorus::scan {
 
-/// Operators that only a grad-mode class, or a fused file of ours, may use.
-bool isGradOperator(const std::string& qualified_name);
+/// The operators of a class that switches the grad mode; it may use no others.
+bool isGradModeOperator(const std::string& qualified_name);
+
+/// Operators that a fused file of ours may use beside those of the list: it holds its own training step.
+bool isTrainingOperator(const std::string& qualified_name);
 
 /// Why an operator outside the list is dangerous, as the end of "uses the operator 'aten::save',
 /// which ...".

@@ -206,10 +206,8 @@ class Checker {
   }
 
   void checkOperator(const TreeRef& tree, const std::string& name) const {
-    const bool differentiates = isGradOperator(name) && name != "aten::is_grad_enabled";
-    if (grad_mode_ ? isGradOperator(name)
-                   : isAllowedOperator(name) || (differentiates && program_.fused))
-      return;
+    const bool training = program_.fused && isTrainingOperator(name);
+    if (grad_mode_ ? isGradModeOperator(name) : isAllowedOperator(name) || training) return;
     const std::string why = grad_mode_ && isAllowedOperator(name)
                                 ? "has no place in a class that switches the grad mode"
                                 : whyRefused(name);

@@ -154,7 +154,7 @@ PICKLES = [
     ("pickle_trailing", "/data.pkl", lambda d: d + b"x", "bytes behind its end"),
     ("pickle_memo", "/data.pkl", b"\x80\x02h\x07.", "a value that is not there"),
     ("pickle_large_storage", "/data.pkl", storage_count, "claims a tensor of 127 elements"),
-    ("pickle_text_table", ".debug_pkl", lambda d: d.replace(b"]", b"](K\xfae", 1), "a source text that is not there"),
+    ("pickle_text_table", ".debug_pkl", lambda d: d.replace(b"](e", b"](K\xfae", 1), "a source text that is not there"),
 ]
 
 

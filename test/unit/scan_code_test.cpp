@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include "chorus/diagnostics.h"
 #include "chorus/scan.h"
 #include "lib/scan/code_scan.h"
 
@@ -52,7 +53,7 @@ TEST(ScanCode, OrdinaryCodePasses) {
         "_0 = getattr(self, \"0\")", "_0 = (self.part).wait()", "a, b, = torch.max(x, 1)",
         "_0 = [inf, nan, 1.j, -1]",
         "ops.prim.RaiseException(torch.format(\"{}\", 1), \"builtins.ValueError\")",
-        "_0 = isinstance(x, Tensor)", "for i in range(3): pass", "assert True", "del x",
+        "_0 = isinstance(x, Tensor)", "for i in range(3):\n      pass", "assert True", "del x",
         "_0 = {\"a\": x}", "_0 = x if True else x", "_0 = torch.to(x, dtype=6)"}) {
     EXPECT_EQ(ofMethod(statement), "") << statement;
   }
@@ -62,7 +63,7 @@ TEST(ScanCode, OrdinaryCodePasses) {
 TEST(ScanCode, MembersNamedLikeOperators) {
   EXPECT_EQ(ofMethod("_0 = self.seed"), "");
   EXPECT_EQ(ofMethod("_0 = self.part.save"), "");
-  EXPECT_EQ(ofMethod("part = self.part; _0 = (part).wait()"), "");
+  EXPECT_EQ(ofMethod("part = self.part\n    _0 = (part).wait()"), "");
   EXPECT_NE(ofMethod("_0 = self.weight.save"), "");
   EXPECT_NE(ofMethod("_0 = (self.part.save).save(\"f\")"), "");
   EXPECT_NE(ofMethod("_0 = (x).wait()"), "");
