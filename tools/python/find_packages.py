@@ -2,6 +2,7 @@
 
     python3 find_packages.py torch     prints the folder of a supported torch, or fails saying why there is none
     python3 find_packages.py missing   prints the requirements to install beside that torch, one a line
+    python3 find_packages.py paths     prints the folders that packages are looked for in, one a line
 """
 import importlib.metadata
 import importlib.util
@@ -67,5 +68,7 @@ if __name__ == "__main__":
         lines = list(missing())
         if any("==" in line for line in lines):
             print("\n".join(lines))
+    elif sys.argv[1:] == ["paths"]:
+        print("\n".join(path for path in sys.path if path.endswith(("site-packages", "dist-packages"))))
     else:
         sys.exit(__doc__)
