@@ -93,8 +93,12 @@ CommandLine::CommandLine(const std::string& name, const std::string& summary,
   app.footer(footer +
              "Exit codes: 0 done, 1 input refused, 2 usage, 3 unsupported, 70 internal error, 130 "
              "interrupted");
+}
+
+// Called last, so that they stand last in --help.
+void CommandLine::addGeneralOptions() {
   app.set_help_flag("-h,--help", "print this help")->group(kGeneral);
-  app.set_version_flag("--version", name + " " + versionText(), "print the versions")
+  app.set_version_flag("--version", app.get_name() + " " + versionText(), "print the versions")
       ->group(kGeneral);
   app.add_option("--log-level", log_level_, "least severe messages that are printed")
       ->check(oneOf({"error", "warning", "remark"}))
@@ -112,6 +116,7 @@ CommandLine::CommandLine(const std::string& name, const std::string& summary,
 }
 
 bool CommandLine::parse(const std::vector<std::string>& arguments) {
+  addGeneralOptions();
   for (CLI::Option* option : app.get_options()) {
     if (isRepeatable(*option) && !option->get_positional()) option->allow_extra_args(false);
   }

@@ -27,13 +27,17 @@ struct CommandLine {
   /// `examples`: whole command lines, one a line, printed at the end of --help.
   CommandLine(const std::string& name, const std::string& summary, const std::string& examples);
 
-  /// Parses the arguments behind the program's name. False: --help, --version or --print-config has
-  /// answered and the tool is done. Throws Refused (usage) on every mistake.
+  /// Parses the arguments behind the program's name; to be called once, after all options are
+  /// added. False: --help, --version or --print-config has answered and the tool is done. Throws
+  /// Refused (usage) on every mistake.
   bool parse(const std::vector<std::string>& arguments);
 
   CLI::App app;
   bool json = false;  ///< --json: results on standard output for machines
+
  private:
+  void addGeneralOptions();
+
   std::string log_level_ = "remark";
   bool print_config_ = false;
 };
