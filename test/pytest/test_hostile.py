@@ -121,7 +121,7 @@ def zoo():
         return
     for name in ["resnet18", "mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5", "efficientnet_b0", "vgg11_bn", "googlenet"]:
         options = {"init_weights": False} if name == "googlenet" else {}
-        yield name, torchvision.models.get_model(name, num_classes=3, **options), (torch.randn(2, 3, 224, 224),)
+        yield name, torchvision.models.get_model(name, num_classes=3, **options), (torch.randn(2, 3, 64, 64),)
 
 
 def test_everything_that_torch_writes_passes(tmp_path):
