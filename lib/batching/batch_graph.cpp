@@ -6,8 +6,10 @@
 
 #include "chorus/batching_rule.h"
 #include "lib/batching/clone_node.h"
+#include "lib/batching/draws_numbers.h"
 #include "lib/batching/list_length.h"
 #include "lib/batching/per_member.h"
+#include "lib/support/marker_ops.h"
 
 namespace chorus {
 namespace {
@@ -15,6 +17,15 @@ namespace {
 using torch::jit::WithInsertPoint;
 
 bool isTensorType(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
+
+/// [N,C] -> [K,N,C], K unknown: passes on the fused graph know ranks and sizes.
+c10::TypePtr fusedType(const c10::TensorType& member, bool stacked) {
+  std::vector<std::optional<int64_t>> sizes(*member.dim());
+  if (const auto known = member.sizes().sizes()) sizes = *known;
+  if (stacked) sizes.insert(sizes.begin(), std::nullopt);
+  return c10::TensorType::create(member.scalarType(), std::nullopt, c10::SymbolicShape(sizes), {},
+                                 std::nullopt);
+}
 
 std::string opOf(const Node* node) { return node->kind().toQualString(); }
 
@@ -116,7 +127,9 @@ void Batcher::bind(const Value* value, Operand operand) {
     operand.value->setDebugName(value->debugName());
   }
   const auto* type = value->type()->castRaw<c10::TensorType>();
-  if (type != nullptr && type->dim()) ranks_[operand.value] = static_cast<int64_t>(*type->dim());
+  if (type == nullptr || !type->dim()) return;
+  ranks_[operand.value] = static_cast<int64_t>(*type->dim());
+  operand.value->setType(fusedType(*type, operand.stacked));
 }
 
 Value* Batcher::stackedOf(const Node* node, Operand operand) {
@@ -187,8 +200,8 @@ bool Batcher::visitStructure(const Node* node) {
     unpack(node);
     return true;
   }
-  if (node->kind() == c10::prim::ListConstruct) {
-    copyShared(node);
+  if (node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::ListUnpack) {
+    copyShared(node);  // of numbers
     return true;
   }
   return visitItem(node);
@@ -235,7 +248,7 @@ void Batcher::visitOp(const Node* node) {
   checkTypes(node);
   RuleContext context = contextOf(node);
   const RuleRow* row = findRule(opOf(node));
-  const bool random = node->isNondeterministic() || (row != nullptr && row->family == "random");
+  const bool random = drawsNumbers(node, row);
   if (!random && !context.anyStacked()) {
     copyShared(node);
     decide(node, Decision::Kind::Shared, "", "");
@@ -383,6 +396,7 @@ void Batcher::decide(const Node* node, Decision::Kind kind, const std::string& f
 
 BatchedGraph batchGraph(const Graph& graph, const std::vector<bool>& stacked_inputs,
                         bool stack_outputs, const std::set<std::string>& disabled) {
+  registerMarkerOps();
   return Batcher(graph, stacked_inputs, disabled).run(stack_outputs);
 }
 

@@ -45,8 +45,8 @@ void checkOutputs(const Node* node) {
     const bool tensor = output->type()->kind() == c10::TypeKind::TensorType;
     if (tensor || isTensorListType(output->type())) continue;
     throw unsupportedNode(
-        node, "gives a " + output->type()->str() +
-                  " that depends on a member's own values; members cannot differ in it");
+        node, "gives the " + output->type()->str() +
+                  " result that depends on a member's own values; members cannot differ in it");
   }
 }
 

@@ -1,0 +1,13 @@
+# Each fault of lib/batching turns the conformance entry of an op red: "fault op".
+foreach(pair
+        "dim_off_by_one softmax"
+        "member_zero_for_all renorm"
+        "reshape_swallows_k view"
+        "broadcast_misaligned add"
+        "scalar_promotes add")
+  separate_arguments(words UNIX_COMMAND "${pair}")
+  list(GET words 0 fault)
+  list(GET words 1 op)
+  chorus_test(fault.${fault} LABEL quick TIMEOUT 300
+              COMMAND ${CMAKE_COMMAND} -E env CHORUS_FAULT=${fault} $<TARGET_FILE:chorus_conformance> --red ${op})
+endforeach()

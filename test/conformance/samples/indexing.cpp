@@ -1,0 +1,55 @@
+#include "test/conformance/sample.h"
+
+namespace chorus::conformance::samples {
+
+Samples indexing() {
+  return {
+      "narrow(f32[4,4], 0, 1, 2)",
+      "narrow(f32[4,4], -1, 0, 3)",
+      "index_select(f32[4,4], 0, i64[4]<4)",
+      "index_select(f32[4,4], 1, i64[3]<4)",
+      "index_select(f32[4,4,4], -1, i64[2]<4)",
+      "index_select(f32[N,4], 1, i64[4]<4)",
+      "index_select(f32[4,4], 0, i64[]<4)",
+      "index_select(f32[4], 0, i64[4]<4)",
+      "gather(f32[4,4], 0, i64[4,4]<4)",
+      "gather(f32[4,4], 1, i64[4,1]<4)",
+      "gather(f32[4,4], -1, i64[2,3]<4)",
+      "gather(f32[4,4,4], 1, i64[4,4,4]<4)",
+      "scatter(f32[4,4], 0, i64[1,4]<4, f32[4,4])",
+      "scatter(f32[4,4], 1, i64[4,1]<4, 2.0)",
+      "scatter(f32[4,4], 1, i64[4,1]<4, f32[4,4])",
+      "scatter(f32[4,4], -1, i64[4,1]<4, f32[4,4], reduce='add')",
+      "scatter_add(f32[4,4], 0, i64[4,4]<4, f32[4,4])",
+      "scatter_add(f32[4,4], -1, i64[4,2]<4, f32[4,4])",
+      "scatter_reduce(f32[4,4], 0, i64[4,4]<4, f32[4,4], 'sum')",
+      "scatter_reduce(f32[4,4], 1, i64[4,4]<4, f32[4,4], 'amax', include_self=false)",
+      "index_add(f32[4,4], 0, i64[4]<4, f32[4,4]) ; mixed",
+      "index_add(f32[4,4], -1, i64[3]<4, f32[4,3], alpha=2) ; mixed",
+      "index_copy(f32[4,4], 1, i64[1]<4, f32[4,1]) ; mixed",
+      "embedding(f32[4,4], i64[4]<4)",
+      "embedding(f32[4,4], i64[N,4]<4)",
+      "embedding(f32[4,4], i64[]<4)",
+      "embedding(f32[4,4], i64[4,4]<4, 1)",
+      "embedding(f32[4,3], i32[4]<4)",
+      "embedding(f32[4,4], i64[4]<4, -1, true) ; per-member",
+      "index(f32[4,4], {i64[4]<4})",
+      "index(f32[4,4], {i64[4]<4, i64[4]<4})",
+      "index(f32[4,4], {none, i64[4]<4})",
+      "index(f32[4,4,4], {none, i64[4]<4, i64[4]<4})",
+      "index(f32[4,4,4], {i64[4]<4, none, i64[4]<4})",
+      "index(f32[4,4,4], {none, i64[4,1]<4, i64[4]<4})",
+      "index(f32[4,4,4,4], {none, i64[4]<4, none, i64[4]<4})",
+      "index(f32[4,4,4], {none, none, i64[4,4]<4})",
+      "index(f32[4,4,4], {none, i64[4,4]<4})",
+      "index(f32[4,4], {i64[]<4})",
+      "index(f32[4,4], {i64[]<4, i64[4]<4})",
+      "index(f32[N,4], {none, i64[2,4]<4})",
+      "index(f32[4,4], {i64[4,4]<4, i64[]<4})",
+      "index(f32[4,4,4], {i64[]<4, none, i64[]<4})",
+      "one_hot(i64[4]<4, 4)",
+      "one_hot(i64[4,4]<4, 5)",
+  };
+}
+
+}  // namespace chorus::conformance::samples

@@ -1,0 +1,57 @@
+#include "test/conformance/sample.h"
+
+namespace chorus::conformance::samples {
+
+Samples resize() {
+  return {
+      "upsample_nearest1d(f32[N,4,4], [7])",
+      "upsample_nearest1d(f32[N,4,4], none, [2.0])",
+      "upsample_nearest2d(f32[N,4,4,4], [8,6])",
+      "upsample_nearest2d(f32[N,4,4,4], none, [2.0,1.5])",
+      "upsample_nearest3d(f32[N,2,4,4,4], [8,6,4])",
+      "_upsample_nearest_exact1d(f32[N,4,4], [7])",
+      "_upsample_nearest_exact2d(f32[N,4,4,4], [7,6])",
+      "_upsample_nearest_exact3d(f32[N,2,4,4,4], [5,6,4])",
+      "upsample_linear1d(f32[N,4,4], [7], false)",
+      "upsample_linear1d(f32[N,4,4], none, true, [2.0])",
+      "upsample_bilinear2d(f32[N,4,4,4], [7,6], true)",
+      "upsample_bilinear2d(f32[N,4,4,4], none, false, [2.0,2.0])",
+      "upsample_trilinear3d(f32[N,2,4,4,4], [5,6,7], false)",
+      "upsample_bicubic2d(f32[N,4,4,4], [7,6], false)",
+      "upsample_bicubic2d(f32[N,4,4,4], none, true, [2.0,2.0])",
+      "_upsample_bilinear2d_aa(f32[N,4,4,4], [3,2], false)",
+      "_upsample_bicubic2d_aa(f32[N,4,4,4], [3,2], false)",
+      "pixel_shuffle(f32[N,4,4,4], 2)",
+      "pixel_shuffle(f32[8,4,4], 2)",
+      "pixel_shuffle(f32[N,2,4,4,4], 2)",
+      "pixel_unshuffle(f32[N,4,4,4], 2)",
+      "pixel_unshuffle(f32[4,4,4], 2)",
+      "channel_shuffle(f32[N,4,4,4], 2)",
+      "channel_shuffle(f32[N,6,3,2], 3)",
+      "native_channel_shuffle(f32[N,4,4,4], 2)",
+      "grid_sampler(f32[N,4,4,4], f32[N,4,4,2], 0, 0, false)",
+      "grid_sampler_2d(f32[N,4,4,4], f32[N,4,4,2], 0, 1, true)",
+      "grid_sampler_3d(f32[N,2,4,4,4], f32[N,4,4,4,3], 0, 0, false)",
+      "constant_pad_nd(f32[N,4,4,4], [1,2,0,1])",
+      "constant_pad_nd(f32[N,4], [1,-1], 1.5)",
+      "constant_pad_nd(f32[4,4], [1,1,2,0], 2)",
+      "pad(f32[N,4,4,4], [1,2,0,1])",
+      "pad(f32[N,4,4,4], [1,2,0,1], 'constant', 1.5)",
+      "pad(f32[N,4,4,4], [1,2,0,1], 'reflect')",
+      "pad(f32[N,4,4], [1,2], 'replicate')",
+      "pad(f32[N,4,4,4], [1,1,1,1], 'circular')",
+      "pad(f32[4,4,4], [1,1,1,1], 'reflect')",
+      "pad(f32[N,2,4,4,4], [1,1,1,1,0,1], 'reflect')",
+      "reflection_pad1d(f32[N,4,4], [1,2])",
+      "reflection_pad1d(f32[4,4], [1,2])",
+      "reflection_pad2d(f32[N,4,4,4], [1,2,0,1])",
+      "reflection_pad2d(f32[4,4,4], [1,2,0,1])",
+      "reflection_pad3d(f32[N,2,4,4,4], [1,2,0,1,1,0])",
+      "replication_pad1d(f32[N,4,4], [1,2])",
+      "replication_pad2d(f32[N,4,4,4], [1,2,0,1])",
+      "replication_pad2d(f32[4,4,4], [1,2,0,1])",
+      "replication_pad3d(f32[N,2,4,4,4], [1,2,0,1,1,0])",
+  };
+}
+
+}  // namespace chorus::conformance::samples
