@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "chorus/certificate.h"
@@ -9,12 +10,19 @@
 
 namespace chorus {
 
-/// Finds the certificate, or throws Refused with one message per group of odd members (majority first, at most five
-/// groups, then a count), each with the user's own place and both values.
+/// Finds the certificate, or throws Refused with one message per group of odd members (majority
+/// first, at most five groups, then a count), each with the user's own place and both values. The
+/// verdict does not depend on the members' order. Linear in the members and in the nodes.
 Certificate prove(const std::vector<Member>& members);
 
-/// Hash of the structure: ops, attributes, wiring, slot roles, shapes, dtypes, ties; no names, no tensor values
-/// other than constants.
+/// Hash of the structure: ops, attributes, wiring, slot roles, shapes, dtypes, ties; no names, no
+/// tensor values other than constants. Equal on every machine; defined in certificate.h.
 uint64_t structuralHash(const Member& member);
+
+/// For chorus.json and reports. Equal maps are written once; kNoNode is -1, hashes are 16 hex
+/// digits.
+nlohmann::json toJson(const Certificate& certificate);
+/// Throws Refused where `json` is damaged. What it returns is data, to be judged by the checker.
+Certificate certificateFromJson(const nlohmann::json& json);
 
 }  // namespace chorus

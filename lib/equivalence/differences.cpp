@@ -47,9 +47,10 @@ std::optional<Finding> inputFinding(const std::string& name, const InputSpec& ma
   }
   if (major.bound == odd.bound) return std::nullopt;
   const auto text = [](const std::optional<int64_t>& bound) {
-    return bound ? std::to_string(*bound) : std::string("any number");
+    return bound ? std::to_string(*bound) : std::string("none");
   };
-  return Finding{cat({name, " has values below ", text(odd.bound), kElsewhere, text(major.bound)}),
+  return Finding{cat({"the bound on values of ", name, " is ", text(odd.bound), kElsewhere,
+                      text(major.bound)}),
                  "C1"};
 }
 
@@ -110,7 +111,8 @@ Finding slotFinding(const TensorSlot& major, const TensorSlot& odd, const std::s
             "C7"};
   }
   if (major.aliases.size() != odd.aliases.size()) {
-    return {cat({name, " has ", std::to_string(1 + odd.aliases.size()), " names (tied)", kElsewhere,
+    return {cat({name, " has ", std::to_string(1 + odd.aliases.size()),
+                 odd.aliases.empty() ? " name" : " names (tied)", kElsewhere,
                  std::to_string(1 + major.aliases.size())}),
             "C8"};
   }
@@ -127,9 +129,13 @@ Finding slotFinding(const TensorSlot& major, const TensorSlot& odd, const std::s
   return constantFinding(major, odd, reader);
 }
 
-std::string attributeNote(const std::string& name) {
+std::string attributeNote(const std::string& name, const IndexedNode& literal) {
   if (decidesShape(name)) {
     return cat({inQuotes(name), " decides the result's shape, so all members must agree on it"});
+  }
+  const char kind = literal.label.front();
+  if (kind != 'd' && kind != 'i' && kind != 'c') {
+    return cat({inQuotes(name), " decides what is computed, so all members must agree on it"});
   }
   return cat(
       {inQuotes(name), " has one value for all members; one per member is not supported yet"});

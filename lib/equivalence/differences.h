@@ -24,8 +24,8 @@ std::optional<Finding> interfaceFinding(const Member& major, const Member& odd);
 /// C6 to C9, of two slots that differ. `reader` says who reads them, e.g. "add 'other'".
 Finding slotFinding(const TensorSlot& major, const TensorSlot& odd, const std::string& reader);
 
-/// Why members must agree on the attribute `name`.
-std::string attributeNote(const std::string& name);
+/// Why members must agree on the attribute `name`, of which `literal` is one value.
+std::string attributeNote(const std::string& name, const IndexedNode& literal);
 
 /// "parameter 'fc.bias'", "the result of relu (net.py:4)", "the model's input", "[1, 1]".
 std::string describe(const IndexedMember& member, size_t mode, const Wire& wire);

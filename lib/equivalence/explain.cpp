@@ -47,6 +47,7 @@ class Walk {
       }
       follow();
     }
+    if (!decided()) pairSlotsByName();
     if (!decided()) compareUpdates();
     if (!decided() && !shape_) compareSlotLists();
     if (found_) return *found_;
@@ -171,7 +172,8 @@ class Walk {
     const std::string values =
         cat({literalText(oddNode(s)), kElsewhere, literalText(majorNode(s))});
     Difference difference = make(cat({subject(s), " is ", values}), "C4", s);
-    difference.notes.push_back(attributeNote(s.argument.substr(0, s.argument.find('\''))));
+    difference.notes.push_back(
+        attributeNote(s.argument.substr(0, s.argument.find('\'')), oddNode(s)));
     report(difference);
   }
 
@@ -196,21 +198,18 @@ class Walk {
     const auto name = [](const IndexedMember& member, uint32_t slot) {
       return inQuotes(member.member->slots[slot].name);
     };
-    if (partner != kNone && reverse == kNone) {
-      return report(
-          make(cat({subject(s), " reads ", name(odd_, s.odd.index), " beside ", name(odd_, partner),
-                    kElsewhere, "both are one tensor (tied, ", name(major_, s.major.index), ")"}),
-               "C8", s));
-    }
+    const std::string here = cat({subject(s), " is ", describe(odd_, s.mode, s.odd)});
+    std::string text;
     if (partner == kNone) {
-      return report(make(
-          cat({subject(s), " reads ", name(odd_, s.odd.index), " a second time (tied)", kElsewhere,
-               "two tensors, ", name(major_, reverse), " and ", name(major_, s.major.index)}),
-          "C8", s));
+      text = cat({here, " a second time (tied)", kElsewhere, "two tensors, ", name(major_, reverse),
+                  " and ", name(major_, s.major.index)});
+    } else if (reverse == kNone) {
+      text = cat({here, " beside ", name(odd_, partner), kElsewhere, name(major_, s.major.index),
+                  " a second time (tied)"});
+    } else {
+      text = cat({here, kElsewhere, "what corresponds to ", name(odd_, partner)});
     }
-    report(make(cat({subject(s), " reads ", name(odd_, s.odd.index), kElsewhere,
-                     "what corresponds to ", name(odd_, partner)}),
-                "C8", s));
+    report(make(std::move(text), "C8", s));
   }
 
   // C2, C3.
@@ -227,8 +226,12 @@ class Walk {
       reverse = s.major.index;
     }
     if (clash || s.major.output != s.odd.output) {
-      return report(make(cat({subject(s), " is ", describe(odd_, s.mode, s.odd), kElsewhere,
-                              describe(major_, s.mode, s.major)}),
+      const bool one_sided = clash && (partner == kNone) != (reverse == kNone);
+      const auto again = [&](uint32_t other) {
+        return one_sided && other != kNone ? " a second time" : "";
+      };
+      return report(make(cat({subject(s), " is ", describe(odd_, s.mode, s.odd), again(reverse),
+                              kElsewhere, describe(major_, s.mode, s.major), again(partner)}),
                          "C3", s));
     }
     if (!known) pushOperands(s, major, odd);
@@ -299,68 +302,61 @@ class Walk {
     return x0 != y0 && x1 != y1 && (x0 == y1 || x1 == y0);
   }
 
-  // C11. A slot that neither an output nor its own update ties to a partner goes by its name.
+  /// What no output depends on (counters, unused tensors) goes by its name.
+  void pairSlotsByName() {
+    std::unordered_map<std::string, uint32_t> by_name;
+    for (uint32_t slot = 0; slot < odd_.slot_leaves.size(); ++slot) {
+      if (slot_reverse_[slot] == kNone) by_name.emplace(odd_.member->slots[slot].name, slot);
+    }
+    for (uint32_t slot = 0; slot < major_.slot_leaves.size() && !decided(); ++slot) {
+      const auto found = by_name.find(major_.member->slots[slot].name);
+      if (slot_partner_[slot] != kNone || found == by_name.end()) continue;
+      const Wire major{Wire::Kind::Slot, slot, 0};
+      const Wire odd{Wire::Kind::Slot, found->second, 0};
+      compareSlots({0, major, odd, nullptr, nullptr, cat({"tensor ", inQuotes(found->first)})});
+    }
+  }
+
+  // C11.
   void compareUpdates() {
-    for (size_t mode = 0; mode < 2 && !decided(); ++mode) {
+    for (size_t mode = 0; mode < 2; ++mode) {
+      const auto& in_major = major_.graphs[mode].update_of;
+      const auto& in_odd = odd_.graphs[mode].update_of;
       for (uint32_t slot = 0; slot < major_.slot_leaves.size() && !decided(); ++slot) {
-        const uint32_t partner = partnerByUseOrName(slot);
+        const uint32_t partner = slot_partner_[slot];
         if (partner == kNone) continue;
-        const auto& in_major = major_.graphs[mode].update_of;
-        const auto& in_odd = odd_.graphs[mode].update_of;
         const auto x = in_major.find(slot);
         const auto y = in_odd.find(partner);
+        if (x == in_major.end() && y == in_odd.end()) continue;
         const std::string name = inQuotes(odd_.member->slots[partner].name);
-        const Step step{mode, {}, {}, nullptr, nullptr, cat({"new value of ", name})};
-        if ((x == in_major.end()) != (y == in_odd.end())) {
-          report(make(
-              cat({name,
-                   y == in_odd.end() ? " is not updated by the model" : " is updated by the model",
-                   kElsewhere, y == in_odd.end() ? "it is" : "it is not"}),
-              "C11", step));
-        } else if (x != in_major.end()) {
-          work_.push_back({mode, x->second, y->second, nullptr, nullptr, step.argument});
+        if (x != in_major.end() && y != in_odd.end()) {
+          const std::string what = cat({"new value of ", name});
+          work_.push_back({mode, x->second, y->second, nullptr, nullptr, what});
           follow();
+          continue;
         }
+        const bool is_odd = y != in_odd.end();
+        report(make(cat({name, is_odd ? " is updated" : " is not updated", kElsewhere,
+                         is_odd ? "it is not" : "it is"}),
+                    "C11", {mode, {}, {}, nullptr, nullptr, ""}));
       }
     }
   }
 
-  uint32_t partnerByUseOrName(uint32_t slot) {
-    if (slot_partner_[slot] != kNone) return slot_partner_[slot];
-    for (uint32_t other = 0; other < odd_.slot_leaves.size(); ++other) {
-      if (slot_reverse_[other] == kNone &&
-          odd_.member->slots[other].name == major_.member->slots[slot].name) {
-        return other;
-      }
-    }
-    return kNone;
-  }
-
-  // C12: slots that nothing uses.
+  // C12.
   void compareSlotLists() {
     std::vector<std::string> missing, extra;
     for (uint32_t slot = 0; slot < major_.slot_leaves.size(); ++slot) {
-      const uint32_t partner = partnerByUseOrName(slot);
-      if (partner == kNone) {
-        missing.push_back(major_.member->slots[slot].name);
-      } else if (slot_partner_[slot] == kNone) {
-        compareSlots({0,
-                      {Wire::Kind::Slot, slot, 0},
-                      {Wire::Kind::Slot, partner, 0},
-                      nullptr,
-                      nullptr,
-                      "unused tensor"});
-      }
-      if (decided()) return;
+      if (slot_partner_[slot] == kNone) missing.push_back(major_.member->slots[slot].name);
     }
     for (uint32_t slot = 0; slot < odd_.slot_leaves.size(); ++slot) {
       if (slot_reverse_[slot] == kNone) extra.push_back(odd_.member->slots[slot].name);
     }
-    if (shape_ || missing.size() == extra.size()) return;
-    const std::string counts = cat({std::to_string(odd_.slot_leaves.size()), " tensors", kElsewhere,
-                                    std::to_string(major_.slot_leaves.size())});
+    if (missing.size() == extra.size()) return;
     const bool lacks = missing.size() > extra.size();
-    report(make(cat({"it has ", counts, ": ", inQuotes(lacks ? missing.front() : extra.front()),
+    report(make(cat({"the number of tensors is ", std::to_string(odd_.slot_leaves.size()),
+                     kElsewhere, std::to_string(major_.slot_leaves.size()), ": ",
+                     inQuotes(lacks ? missing.front() : extra.front()),
                      lacks ? " is missing" : " is not in the others"}),
                 "C12", {}));
   }

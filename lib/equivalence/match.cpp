@@ -8,7 +8,7 @@ namespace chorus::equivalence {
 namespace {
 
 /// How often colours are refined anew after a free choice; beyond, only one-step lookahead is left.
-constexpr int kRefinements = 32;
+constexpr int kRefinements = 16;
 
 /// A one-to-one map between indices, kept in both directions.
 struct Bijection {
@@ -41,8 +41,8 @@ class Matcher {
   /// colours are needed.
   bool run(bool swaps) {
     swaps_ = swaps;
-    if (swaps_) colour();
     for (size_t mode = 0; mode < 2; ++mode) {
+      if (swaps_) colour();  // for eval, with the slots that train has settled
       for (size_t j = 0; j < a_.graphs[mode].outputs.size(); ++j) {
         work_.push_back({mode, a_.graphs[mode].outputs[j], b_.graphs[mode].outputs[j]});
       }
@@ -186,14 +186,13 @@ class Matcher {
         pushOperands(choice, true);
         if (!attempt()) return false;
       }
-      if (refinements_ < kRefinements) colour();
+      if (refinements_++ < kRefinements) colour();
     }
     return true;
   }
 
   /// Colours under what is mapped already: partners get the same mark.
   void colour() {
-    ++refinements_;
     const auto marks = [](const Bijection& map) {
       std::pair<std::vector<uint64_t>, std::vector<uint64_t>> result;
       result.first.resize(map.forward.size());

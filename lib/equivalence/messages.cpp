@@ -77,8 +77,11 @@ std::vector<Message> explainGroups(const std::vector<Member>& members,
   if (groups.size() > kMostGroups + 1) {
     size_t rest = 0;
     for (size_t g = kMostGroups + 1; g < groups.size(); ++g) rest += groups[g].size();
-    messages.push_back(error(cat({std::to_string(rest), " more members differ, in ",
-                                  std::to_string(groups.size() - kMostGroups - 1), " more ways"})));
+    const size_t ways = groups.size() - kMostGroups - 1;
+    messages.push_back(
+        error(cat({std::to_string(rest),
+                   rest == 1 ? " more member differs, in " : " more members differ, in ",
+                   std::to_string(ways), ways == 1 ? " more way" : " more ways"})));
   }
   return messages;
 }
