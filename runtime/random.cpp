@@ -1,5 +1,6 @@
 #include "chorus/random.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/jit/runtime/operator.h>

@@ -43,6 +43,31 @@ c10::TypePtr elementType(const Abstract& list) {
   return list.items[0]->first.type();
 }
 
+/// The overload of `name` that takes exactly these inputs by position (keyword-only ones too);
+/// trailing arguments that have defaults may be left out. Graph::insert would rather convert a 0-d
+/// tensor to a number. Null: there is none.
+Node* insertByPosition(Graph& graph, const std::string& name, std::vector<Value*> inputs) {
+  const auto kind = c10::Symbol::fromQualString(name);
+  for (const auto& candidate : torch::jit::getAllOperatorsFor(kind)) {
+    const c10::FunctionSchema& schema = candidate->schema();
+    const auto& arguments = schema.arguments();
+    bool fits = inputs.size() <= arguments.size();
+    for (size_t i = 0; fits && i < arguments.size(); ++i) {
+      fits = i < inputs.size() ? inputs[i]->type()->isSubtypeOf(*arguments[i].type())
+                               : arguments[i].default_value().has_value() && !arguments[i].is_out();
+    }
+    if (!fits) continue;
+    for (size_t i = inputs.size(); i < arguments.size(); ++i) {
+      inputs.push_back(graph.insertConstant(*arguments[i].default_value()));
+    }
+    Node* made = graph.insertNode(graph.create(kind, inputs, schema.returns().size()));
+    for (size_t i = 0; i < schema.returns().size(); ++i)
+      made->outputs()[i]->setType(schema.returns()[i].type());
+    return made;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 c10::IValue Specializer::concrete(const AbstractPtr& a, bool second) const {
@@ -265,18 +290,11 @@ std::vector<AbstractPtr> Specializer::emit(const Node* at, const std::string& na
   for (size_t i = 0; i < arguments.size(); ++i) {
     inputs.push_back(materialize(arguments[i], same ? at->inputs()[i]->type() : nullptr));
   }
-  Node* made = nullptr;
-  if (same) {
-    made = graph_->insertNode(graph_->create(at->kind(), inputs, at->outputs().size()));
-    for (size_t i = 0; i < at->outputs().size(); ++i) {
-      made->outputs()[i]->setType(c10::unshapedType(at->outputs()[i]->type()));
-    }
-  } else {
-    Value* output = graph_->insert(
-        c10::Symbol::fromQualString(name),
-        std::vector<torch::jit::NamedValue>(inputs.begin(), inputs.end()), {}, at->sourceRange());
-    made = output->node();
-    if (made->kind() == c10::prim::TupleConstruct) made = made->inputs().at(0)->node();
+  Node* made = same ? graph_->insertNode(graph_->create(at->kind(), inputs, at->outputs().size()))
+                    : insertByPosition(*graph_, name, inputs);
+  if (!made) refuseUnsupported(at, "the operation " + name + " with these arguments");
+  for (size_t i = 0; same && i < at->outputs().size(); ++i) {
+    made->outputs()[i]->setType(c10::unshapedType(at->outputs()[i]->type()));
   }
   stamp(made, at);
   Stack first, second;

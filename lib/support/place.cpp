@@ -13,6 +13,31 @@ std::string trimmed(const std::string& text) {
              : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
+std::string baseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// A trace keeps no source text but the Python stack, innermost first, a frame a line:
+/// "/home/me/net.py(41): forward". The innermost frame outside of torch's own files is the user's
+/// place.
+bool placeFromStack(const std::string& text, Place& place) {
+  size_t begin = 0;
+  bool found = false;
+  while (begin < text.size()) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string frame = text.substr(begin, end - begin);
+    begin = end + 1;
+    const size_t open = frame.rfind('('), close = frame.rfind("): ");
+    if (open == std::string::npos || close == std::string::npos || close < open) continue;
+    const std::string file = frame.substr(0, open), line = frame.substr(open + 1, close - open - 1);
+    if (line.empty() || line.find_first_not_of("0123456789") != std::string::npos) continue;
+    const bool library = file.find("/torch/") != std::string::npos;
+    if (library && found) continue;
+    place.source = baseName(trimmed(file)) + ":" + line;
+    found = true;
+    if (!library) return true;
+  }
+  return found;
+}
+
 }  // namespace
 
 Place placeOf(const Node* node, const std::string& file) {
@@ -25,9 +50,8 @@ Place placeOf(const Node* node, const std::string& file) {
   if (!position) return place;
   const auto& [name, line, column] = *position;
   if (name.empty() || line == 0) return place;
-  const size_t slash = name.rfind('/');
-  place.source =
-      (slash == std::string::npos ? name : name.substr(slash + 1)) + ":" + std::to_string(line);
+  place.source = baseName(name) + ":" + std::to_string(line);
+  if (placeFromStack(written.source()->text_str().str(), place)) return place;
   const auto& source = written.source();
   const size_t first = source->starting_line_no();
   // A trace keeps the place without the text.

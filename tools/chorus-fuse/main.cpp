@@ -113,7 +113,7 @@ FusedModel fuse(const std::vector<Member>& members, const FuseOptions& options) 
 
 VerifyReport verified(const FusedModel& model, const std::vector<Member>& members,
                       const FuseOptions& options) {
-  if (options.verify_steps <= 0) {
+  if (options.no_verify) {
     VerifyReport skipped;
     skipped.unchecked = "switched off by --no-verify";
     return skipped;

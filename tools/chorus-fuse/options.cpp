@@ -40,8 +40,10 @@ void addFuseOptions(CommandLine& line, FuseOptions& options) {
       ->check(oneOf({"follow", "as-traced"}))
       ->capture_default_str();
   app.add_option("--disable", options.disabled, "switch off a pass or a rule");
-  app.add_flag("--verify{1},!--no-verify{0}", options.verify_steps,
+  app.add_flag("--verify{1}", options.verify_steps,
                "train N steps fused and member by member, and compare (default: 1)");
+  options.verify_steps = 1;  // add_flag starts at zero
+  app.add_flag("--no-verify", options.no_verify, "do not");
   app.add_option("--rtol", options.rtol, "relative tolerance of --verify")->capture_default_str();
   app.add_option("--atol", options.atol, "absolute tolerance of --verify")->capture_default_str();
   for (const std::string& name : kLater) {

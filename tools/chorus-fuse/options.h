@@ -21,7 +21,8 @@ struct FuseOptions {
   std::string report;
   std::vector<std::string> disabled;
   std::string mode = "follow";
-  int64_t verify_steps = 1;  ///< 0: --no-verify
+  int64_t verify_steps = 1;
+  bool no_verify = false;
   double rtol = 1e-4, atol = 1e-6;
 };
 
