@@ -8,6 +8,7 @@
 #include "lib/export/module_tree.h"
 #include "lib/export/state.h"
 #include "lib/import/specialize.h"
+#include "lib/losses/arguments.h"
 
 namespace chorus {
 
@@ -65,10 +66,7 @@ void readTensors(Reader& r) {
 
 std::string numberText(const at::Tensor& scalar) {
   if (!scalar.is_floating_point()) return std::to_string(scalar.item<int64_t>());
-  std::ostringstream text;
-  text.precision(17);
-  text << scalar.item<double>();
-  return text.str();
+  return losses::numberText(scalar.item<double>());
 }
 
 /// The tensors in the module are the truth: a user may have changed m.chorus.lr.

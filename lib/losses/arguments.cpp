@@ -1,8 +1,9 @@
 #include "lib/losses/arguments.h"
 
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <iomanip>
 #include <set>
 #include <sstream>
 
@@ -34,6 +35,12 @@ const std::vector<std::string>* given(const LossRequest& request, const std::str
 
 }  // namespace
 
+std::string numberText(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+
 std::vector<double> numbers(const LossRequest& request, const std::string& name,
                             double default_value, Bounds bounds) {
   const auto* texts = given(request, name);
@@ -47,10 +54,9 @@ std::string number(const LossRequest& request, LossCode& code, const std::string
                    double default_value, size_t rank, Bounds bounds) {
   const std::vector<double> values = numbers(request, name, default_value, bounds);
   if (values.size() == 1) {
-    std::ostringstream text;
-    text << std::setprecision(17) << values[0];
-    const bool integer = text.str().find_first_of(".en") == std::string::npos;
-    return text.str() + (integer ? ".0" : "");
+    const std::string text = numberText(values[0]);
+    const bool integer = text.find_first_of(".en") == std::string::npos;
+    return text + (integer ? ".0" : "");
   }
   code.constants["loss_" + name] = at::tensor(values, at::kDouble);
   std::string ones;

@@ -12,6 +12,9 @@ struct Bounds {
   double lowest = -1e300, highest = 1e300;
 };
 
+/// The shortest text that reads back as `value`.
+std::string numberText(double value);
+
 /// The argument as an expression to be multiplied with a tensor that is [K,...] and of rank `rank`:
 /// a literal where one value is given, else `self.chorus.loss_NAME` cast to the dtype of `o` and
 /// viewed as [K,1,...,1], and `code` gets the constant. Throws Refused (error) for text that is no

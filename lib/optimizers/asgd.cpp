@@ -4,6 +4,7 @@
 
 namespace chorus::optimizers {
 
+// torch.optim keeps eta and mu in f32, whatever the parameters are: .to(6).to(7) rounds as it does.
 OptimizerDefinition asgd() {
   OptimizerDefinition d;
   d.name = "asgd";
@@ -21,12 +22,12 @@ OptimizerDefinition asgd() {
     if maximize:
         g = -g
     g = g + weight_decay.to(t) * p
-    eta = torch.where(step == 1, lr, eta)
+    eta = torch.where(step == 1, lr.to(6).to(7), eta)
     mu = torch.where(step == 1, torch.ones_like(mu), mu)
     p = p * (1 - lambd * eta).to(t) - eta.to(t) * g
     ax = torch.where(mu == 1, p, ax + (p - ax) * mu.to(t))
-    eta = lr / (1 + lambd * lr * step) ** alpha
-    mu = 1 / torch.clamp(step - t0, 1)
+    eta = (lr / (1 + lambd * lr * step) ** alpha).to(6).to(7)
+    mu = (1 / torch.clamp(step - t0, 1)).to(6).to(7)
     return p, ax, eta, mu
 )";
   return d;

@@ -2,6 +2,7 @@
 
 namespace chorus::optimizers {
 
+// torch.optim keeps mu_product in f32, whatever the parameters are: .to(6).to(7) rounds as it does.
 OptimizerDefinition nadam() {
   OptimizerDefinition d;
   d.name = "nadam";
@@ -21,7 +22,7 @@ OptimizerDefinition nadam() {
         g = g + weight_decay.to(t) * p
     mu = beta1 * (1 - 0.5 * torch.pow(0.96, step * momentum_decay))
     mu_next = beta1 * (1 - 0.5 * torch.pow(0.96, (step + 1) * momentum_decay))
-    mu_product = torch.where(step == 1, mu, mu_product * mu)
+    mu_product = torch.where(step == 1, mu, mu_product * mu.to(6).to(7)).to(6).to(7)
     exp_avg = torch.lerp(exp_avg, g, (1 - beta1).to(t))
     exp_avg_sq = torch.addcmul(exp_avg_sq * beta2.to(t), (1 - beta2).to(t) * g, g)
     denominator = (exp_avg_sq / (1 - beta2 ** step).to(t)).sqrt() + eps.to(t)

@@ -111,7 +111,7 @@ TEST(CrossEntropy, OutputsWithoutABatch) {
     return torchLoss(o, t, {kWeight});
   };
   const LossRequest request = requestFor("cross_entropy", y, {}, {{"weight", kWeight}});
-  expectLoss(request, y, at::tensor(2, at::kLong), false, alone);
+  expectLoss(request, y, at::scalar_tensor(2, at::kLong), false, alone);
   expectLoss(request, y, at::tensor({2, 0, 1}, at::kLong), true, alone);
   expectLoss(request, y, at::softmax(numbersLike({3, 3}, 2), 1), true, alone);
 }

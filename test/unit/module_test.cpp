@@ -186,14 +186,6 @@ TEST(Module, ParametersThatTheUserFroze) {
   EXPECT_FALSE(at::equal(before.at("fc.weight"), after.at("fc.weight")));
 }
 
-TEST(Module, RunsOnTheMetaDevice) {
-  Module module = buildModule(linearModel("cross_entropy", "adamw"));
-  module.to(at::kMeta);
-  const auto losses =
-      module.get_method("train_step")({batch(0).to(at::kMeta), labels(0).to(at::kMeta)});
-  EXPECT_EQ(losses.toTensor().sizes(), at::IntArrayRef({3}));
-}
-
 TEST(Module, TheMembersOwnNamesStay) {
   const std::vector<std::string> names = {"chorus.weight", "loss.bias", "train_step"};
   FusedModel model =
