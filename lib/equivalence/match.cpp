@@ -37,10 +37,13 @@ class Matcher {
                Bijection(a.graphs[1].nodes.size(), b.graphs[1].nodes.size())},
         slots_(a.slot_leaves.size(), b.slot_leaves.size()) {}
 
-  /// `swaps`: operands of commutative ops may be swapped; without, every step is forced and no
-  /// colours are needed.
-  bool run(bool swaps) {
-    swaps_ = swaps;
+  /// Plain: every step is forced and no colours are needed. Swaps: operands of commutative ops may
+  /// be swapped. Named: and only slots of equal name correspond.
+  enum class Way { Plain, Named, Swaps };
+
+  bool run(Way way) {
+    swaps_ = way != Way::Plain;
+    if (way == Way::Named && !markNames()) return false;
     for (size_t mode = 0; mode < 2; ++mode) {
       if (swaps_) colour();  // for eval, with the slots that train has settled
       for (size_t j = 0; j < a_.graphs[mode].outputs.size(); ++j) {
@@ -49,6 +52,16 @@ class Matcher {
       if (!settle()) return false;
     }
     return matchUpdatedSlots() && matchUnusedSlots() && coversAll();
+  }
+
+  /// True if each slot goes to one of its own name. Constants have no names of the user's.
+  bool keepsNames() const {
+    for (size_t s = 0; s < slots_.forward.size(); ++s) {
+      const TensorSlot& slot = a_.member->slots[s];
+      const TensorSlot& partner = b_.member->slots[slots_.forward[s]];
+      if (slot.role != Role::Constant && slot.name != partner.name) return false;
+    }
+    return true;
   }
 
   MemberMap result() const {
@@ -191,6 +204,19 @@ class Matcher {
     return true;
   }
 
+  /// Pairs the slots of equal names before anything else; false if the names are not the same.
+  bool markNames() {
+    std::unordered_map<std::string, uint32_t> by_name;
+    for (uint32_t s = 0; s < b_.slot_leaves.size(); ++s) by_name[b_.member->slots[s].name] = s;
+    for (uint32_t s = 0; s < a_.slot_leaves.size(); ++s) {
+      const TensorSlot& slot = a_.member->slots[s];
+      if (slot.role == Role::Constant) continue;
+      const auto found = by_name.find(slot.name);
+      if (found == by_name.end() || !pairSlots(s, found->second)) return false;
+    }
+    return true;
+  }
+
   /// Colours under what is mapped already: partners get the same mark.
   void colour() {
     const auto marks = [](const Bijection& map) {
@@ -318,11 +344,16 @@ bool sameInterface(const IndexedMember& a, const IndexedMember& b) {
 
 std::optional<MemberMap> match(const IndexedMember& a, const IndexedMember& b) {
   if (!sameInterface(a, b)) return std::nullopt;
-  for (const bool swaps : {false, true}) {
+  // Split members keep their names, so of several maps the one that keeps them is the best.
+  std::optional<MemberMap> plain;
+  for (const Matcher::Way way : {Matcher::Way::Plain, Matcher::Way::Named, Matcher::Way::Swaps}) {
+    if (way == Matcher::Way::Swaps && plain) break;
     Matcher matcher(a, b);
-    if (matcher.run(swaps)) return matcher.result();
+    if (!matcher.run(way)) continue;
+    if (way != Matcher::Way::Plain || matcher.keepsNames()) return matcher.result();
+    plain = matcher.result();
   }
-  return std::nullopt;
+  return plain;
 }
 
 }  // namespace chorus::equivalence

@@ -82,6 +82,22 @@ TEST(Prove, SlotsAreMatchedByUse) {
   EXPECT_EQ(certificate.members[1].slots[7], 6u);
 }
 
+TEST(Prove, OfSeveralMapsTheOneThatKeepsNamesIsTaken) {
+  const std::string a_b =
+      "graph(%x : Tensor, %a : Tensor, %b : Tensor):\n  %1 : Tensor = aten::matmul(%x, %a)\n"
+      "  %2 : Tensor = aten::matmul(%x, %b)\n  %3 : Tensor = aten::mul(%1, %2)\n  return (%3)\n";
+  const std::string b_a = replaced(a_b, "aten::mul(%1, %2)", "aten::mul(%2, %1)");
+  const auto member = [](const std::string& text, const char* first, const char* second) {
+    return memberOf(netOf(text, {slot(first, {4, 4}), slot(second, {4, 4})}), "m");
+  };
+  const std::vector<Member> members = {member(a_b, "a", "b"), member(b_a, "a", "b"),
+                                       member(a_b, "b", "a"), member(b_a, "p", "q")};
+  const Certificate certificate = proved(members);
+  EXPECT_EQ(certificate.members[1].slots, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(certificate.members[2].slots, (std::vector<uint32_t>{1, 0}));
+  EXPECT_EQ(certificate.members[3].slots, (std::vector<uint32_t>{1, 0}));
+}
+
 TEST(Prove, OrderOfNodesAndPlaceOfConstantsDoNotMatter) {
   Net other = network();
   const std::string left = "  %7 : Tensor = aten::matmul(%2, %w2)\n";
