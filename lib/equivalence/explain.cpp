@@ -47,7 +47,7 @@ class Walk {
       }
       follow();
     }
-    if (!decided()) pairSlotsByName();
+    if (!decided()) pairOtherSlots();
     if (!decided()) compareUpdates();
     if (!decided() && !shape_) compareSlotLists();
     if (found_) return *found_;
@@ -121,9 +121,8 @@ class Walk {
     if (s.major.kind == Kind::Input && s.odd == s.major) return;
     if (s.major.kind == Kind::Literal || s.odd.kind == Kind::Literal) {
       const auto text = [&](const IndexedMember& member, const Wire& wire) {
-        return wire.kind == Kind::Literal
-                   ? describe(member, s.mode, wire)
-                   : cat({"computed (", describe(member, s.mode, wire), ")"});
+        const std::string what = describe(member, s.mode, wire);
+        return wire.kind == Kind::Node ? cat({"computed (", what, ")"}) : what;
       };
       return report(
           make(cat({subject(s), " is ", text(odd_, s.odd), kElsewhere, text(major_, s.major)}),
@@ -302,18 +301,29 @@ class Walk {
     return x0 != y0 && x1 != y1 && (x0 == y1 || x1 == y0);
   }
 
-  /// What no output depends on (counters, unused tensors) goes by its name.
-  void pairSlotsByName() {
+  /// What no output depends on (counters, unused tensors) goes by its name, else in order.
+  void pairOtherSlots() {
     std::unordered_map<std::string, uint32_t> by_name;
+    std::unordered_map<uint64_t, std::deque<uint32_t>> by_leaf;
     for (uint32_t slot = 0; slot < odd_.slot_leaves.size(); ++slot) {
-      if (slot_reverse_[slot] == kNone) by_name.emplace(odd_.member->slots[slot].name, slot);
+      if (slot_reverse_[slot] != kNone) continue;
+      by_name.emplace(odd_.member->slots[slot].name, slot);
+      by_leaf[odd_.slot_leaves[slot]].push_back(slot);
     }
-    for (uint32_t slot = 0; slot < major_.slot_leaves.size() && !decided(); ++slot) {
+    const auto pair = [&](uint32_t slot, uint32_t partner) {
+      const std::string what = cat({"tensor ", inQuotes(odd_.member->slots[partner].name)});
+      compareSlots(
+          {0, {Wire::Kind::Slot, slot, 0}, {Wire::Kind::Slot, partner, 0}, nullptr, nullptr, what});
+    };
+    const auto n_slots = static_cast<uint32_t>(major_.slot_leaves.size());
+    for (uint32_t slot = 0; slot < n_slots && !decided(); ++slot) {
       const auto found = by_name.find(major_.member->slots[slot].name);
-      if (slot_partner_[slot] != kNone || found == by_name.end()) continue;
-      const Wire major{Wire::Kind::Slot, slot, 0};
-      const Wire odd{Wire::Kind::Slot, found->second, 0};
-      compareSlots({0, major, odd, nullptr, nullptr, cat({"tensor ", inQuotes(found->first)})});
+      if (slot_partner_[slot] == kNone && found != by_name.end()) pair(slot, found->second);
+    }
+    for (uint32_t slot = 0; slot < n_slots && !decided(); ++slot) {
+      std::deque<uint32_t>& alike = by_leaf[major_.slot_leaves[slot]];
+      while (!alike.empty() && slot_reverse_[alike.front()] != kNone) alike.pop_front();
+      if (slot_partner_[slot] == kNone && !alike.empty()) pair(slot, alike.front());
     }
   }
 
