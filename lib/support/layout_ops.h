@@ -1,6 +1,6 @@
-// Ops that compute each element of their result from the elements at the same (broadcast) place.
+// What the layout pass knows of ops: which compute element by element, and which work along dims.
 //
-// Such an op may run in any layout of its operands, as long as all of them agree on it.
+// A pointwise op may run in any layout of its operands, as long as all of them agree on it.
 #pragma once
 
 #include <string>
@@ -15,5 +15,15 @@ bool isPointwise(const std::string& op);
 /// "aten::type_as": the result has the shape of operand 0 and is pointwise in it; other tensor
 /// operands lend a dtype only.
 bool isPointwiseInFirst(const std::string& op);
+
+/// Ops that take one tensor first and work along the dims in argument `dims`.
+struct AlongDims {
+  const char* op;
+  const char* dims;
+  bool keeps_rank;  ///< always, whatever `keepdim` is
+};
+
+/// nullptr where the op is not listed.
+const AlongDims* findAlongDims(const std::string& op);
 
 }  // namespace chorus

@@ -1,6 +1,7 @@
-#include "lib/support/pointwise.h"
+#include "lib/support/layout_ops.h"
 
 #include <unordered_set>
+#include <vector>
 
 namespace chorus {
 
@@ -139,6 +140,26 @@ bool isPointwiseInFirst(const std::string& op) {
       "aten::lift_fresh",
   };
   return ops.count(op) > 0;
+}
+
+const AlongDims* findAlongDims(const std::string& op) {
+  static const std::vector<AlongDims> table = {
+      {"aten::mean", "dim", false},      {"aten::sum", "dim", false},
+      {"aten::amax", "dim", false},      {"aten::amin", "dim", false},
+      {"aten::var", "dim", false},       {"aten::std", "dim", false},
+      {"aten::prod", "dim", false},      {"aten::logsumexp", "dim", false},
+      {"aten::argmax", "dim", false},    {"aten::argmin", "dim", false},
+      {"aten::squeeze", "dim", false},   {"aten::select", "dim", false},
+      {"aten::slice", "dim", true},      {"aten::narrow", "dim", true},
+      {"aten::softmax", "dim", true},    {"aten::log_softmax", "dim", true},
+      {"aten::cumsum", "dim", true},     {"aten::glu", "dim", true},
+      {"aten::flip", "dims", true},      {"aten::linalg_vector_norm", "dim", false},
+      {"aten::unsqueeze", "dim", false},
+  };
+  for (const AlongDims& row : table) {
+    if (op == row.op) return &row;
+  }
+  return nullptr;
 }
 
 }  // namespace chorus
