@@ -2,8 +2,8 @@
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 
 #include "chorus/pass.h"
+#include "lib/support/layout_ops.h"
 #include "lib/support/marker_ops.h"
-#include "lib/support/pointwise.h"
 
 namespace chorus {
 namespace {
@@ -238,33 +238,6 @@ bool sinkCat(State& state, Node* node) {
 // ---- ops along dims: d >= 3 becomes d - 1; a channel dim (2) works on [N,K,C,...] under the same
 // number
 
-/// Ops that take one tensor first and work along the dims in argument `dims`.
-struct AlongDims {
-  const char* op;
-  const char* dims;
-  bool keeps_rank;  ///< always, whatever `keepdim` is
-};
-
-const AlongDims* findAlongDims(const std::string& op) {
-  static const std::vector<AlongDims> table = {
-      {"aten::mean", "dim", false},      {"aten::sum", "dim", false},
-      {"aten::amax", "dim", false},      {"aten::amin", "dim", false},
-      {"aten::var", "dim", false},       {"aten::std", "dim", false},
-      {"aten::prod", "dim", false},      {"aten::logsumexp", "dim", false},
-      {"aten::argmax", "dim", false},    {"aten::argmin", "dim", false},
-      {"aten::squeeze", "dim", false},   {"aten::select", "dim", false},
-      {"aten::slice", "dim", true},      {"aten::narrow", "dim", true},
-      {"aten::softmax", "dim", true},    {"aten::log_softmax", "dim", true},
-      {"aten::cumsum", "dim", true},     {"aten::glu", "dim", true},
-      {"aten::flip", "dims", true},      {"aten::linalg_vector_norm", "dim", false},
-      {"aten::unsqueeze", "dim", false},
-  };
-  for (const AlongDims& row : table) {
-    if (op == row.op) return &row;
-  }
-  return nullptr;
-}
-
 // Dims of `node`, wrapped; empty if not known.
 std::vector<int64_t> wrappedDims(const Node* node, const std::string& argument) {
   const auto constant = constantOf(node, argument);
@@ -279,6 +252,7 @@ std::vector<int64_t> wrappedDims(const Node* node, const std::string& argument) 
     if (!rank) return {};
     dim += *rank + extra;
   }
+  std::sort(dims.begin(), dims.end());
   return dims;
 }
 

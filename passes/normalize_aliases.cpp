@@ -50,7 +50,9 @@ struct Convolution {
   Value* input;
 
   [[noreturn]] void refuse(const std::string& why) const {
-    throw Refused(internalError(std::string(node->kind().toQualString()) + " " + why));
+    Message message = internalError(std::string(node->kind().toQualString()) + " " + why);
+    message.place = placeOf(node);
+    throw Refused(std::move(message));
   }
 
   const c10::TensorType& tensorType(size_t i) const {

@@ -19,6 +19,7 @@ const std::vector<std::string>& fusedPipeline() {
       "lower-layout",    // the conversions that remain, as aten ops
       "pool-constants",  // rules insert constants where they need them
       "dead-code",
+      "erase-shapes",  // sizes were the example's
   };
   return passes;
 }
