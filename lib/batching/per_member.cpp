@@ -18,7 +18,9 @@ Refused unsupportedNode(const Node* node, const std::string& why) {
 Value* selectMember(Graph& fused, Operand operand, Value* k) {
   if (!operand.stacked) return operand.value;
   if (fault("member_zero_for_all")) k = fused.insertConstant(0);
-  return fused.insert(c10::aten::select, {operand.value, 0, k});
+  // Contiguous as the member's own would be: some kernels are wrong about strided weights.
+  return fused.insert(c10::aten::contiguous,
+                      {fused.insert(c10::aten::select, {operand.value, 0, k})});
 }
 
 Value* memberOperand(Graph& fused, const MemberInput& input, const Value* original, Value* k) {
@@ -31,16 +33,10 @@ Value* memberOperand(Graph& fused, const MemberInput& input, const Value* origin
   return fused.insertNode(fused.createList(c10::unshapedType(element_type), elements))->output();
 }
 
-/// The op on one member's operands. A stacked value may be a view that is not contiguous, so `view`
-/// must not insist.
-Node* memberOp(Graph& fused, const Node* node, const std::vector<Value*>& inputs) {
-  const bool view_of_sizes =
-      node->kind() == c10::aten::view && node->schema().overload_name().empty();
-  if (!view_of_sizes) return fused.insertNode(cloneNode(fused, node, inputs));
-  return fused.insert(c10::aten::reshape, {inputs[0], inputs[1]})->node();
-}
-
-void checkOutputs(const Node* node) {
+void checkNode(const Node* node) {
+  if (node->kind() == c10::aten::as_strided) {
+    throw unsupportedNode(node, "depends on how the tensor lies in memory");
+  }
   for (const Value* output : node->outputs()) {
     const bool tensor = output->type()->kind() == c10::TypeKind::TensorType;
     if (tensor || isTensorListType(output->type())) continue;
@@ -56,7 +52,7 @@ std::vector<std::vector<Value*>> runPerMember(Graph& fused, const Node* node,
                                               const std::vector<MemberInput>& inputs,
                                               Value* member_count,
                                               const std::vector<size_t>& list_lengths) {
-  checkOutputs(node);
+  checkNode(node);
   std::vector<std::vector<Value*>> collected(node->outputs().size());
   for (size_t i = 0; i < collected.size(); ++i) {
     const bool list = isTensorListType(node->output(i)->type());
@@ -77,7 +73,7 @@ std::vector<std::vector<Value*>> runPerMember(Graph& fused, const Node* node,
     for (size_t i = 0; i < inputs.size(); ++i) {
       operands.push_back(memberOperand(fused, inputs[i], node->inputs()[i], k));
     }
-    Node* op = memberOp(fused, node, operands);
+    Node* op = fused.insertNode(cloneNode(fused, node, operands));
     for (size_t i = 0; i < collected.size(); ++i) {
       std::vector<Value*> tensors = {op->output(i)};
       if (isTensorListType(node->output(i)->type())) {

@@ -4,7 +4,9 @@ foreach(pair
         "member_zero_for_all renorm"
         "reshape_swallows_k view"
         "broadcast_misaligned add"
-        "scalar_promotes add")
+        "scalar_promotes add"
+        "embedding_without_offset embedding"
+        "reduces_over_members mean")
   separate_arguments(words UNIX_COMMAND "${pair}")
   list(GET words 0 fault)
   list(GET words 1 op)

@@ -39,7 +39,14 @@ uint64_t seedOf(size_t tensor, int64_t member) {
 class Oracle {
  public:
   Oracle(const Sample& sample, const std::vector<bool>& stacked)
-      : sample_(sample), stacked_(stacked), member_(memberGraph(sample)) {}
+      : sample_(sample), stacked_(stacked), member_(memberGraph(sample)) {
+    has_gradient_ = !sample_.has("shapes");
+    try {
+      if (has_gradient_) solo({.k = 1});
+    } catch (const c10::Error&) {
+      has_gradient_ = false;  // of an op that has no derivative
+    }
+  }
 
   std::vector<std::string> run() {
     check("rule", batchGraph(*member_, stacked_, false), !sample_.has("per-member"));
@@ -132,7 +139,7 @@ class Oracle {
         results.outputs.push_back(all.detach());
       }
     }
-    if (!sample_.has("shapes")) results.gradients = gradients(raw, weights, inputs);
+    if (has_gradient_) results.gradients = gradients(raw, weights, inputs);
     return results;
   }
 
@@ -161,7 +168,7 @@ class Oracle {
           plain.push_back(output.detach());
         }
       }
-      if (!sample_.has("shapes")) gradient.push_back(gradients(raw, weights, inputs));
+      if (has_gradient_) gradient.push_back(gradients(raw, weights, inputs));
       outputs.push_back(plain);
     }
     results.outputs = stackedOver(outputs);
@@ -249,6 +256,7 @@ class Oracle {
   std::shared_ptr<Graph> member_;
   const BatchedGraph* batched_ = nullptr;
   std::string how_;
+  bool has_gradient_ = true;
   std::vector<std::string> found_;
 };
 

@@ -190,7 +190,6 @@ class Parser {
       spec.bound = number().toInt();
     }
     spec.differentiable = at::isFloatingType(spec.dtype) && !take('=');
-    spec.trained = !take('=');
     sample_.tensors.push_back(spec);
     return static_cast<int64_t>(sample_.tensors.size()) - 1;
   }

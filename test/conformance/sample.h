@@ -33,7 +33,6 @@ struct TensorSpec {
   std::vector<std::optional<int64_t>> sizes;  ///< nullopt: N
   Values values = Values::Any;
   int64_t bound = 0;
-  bool trained = true;  ///< false: without a gradient
   bool differentiable = true;
 
   std::vector<int64_t> sizesAt(int64_t n) const;

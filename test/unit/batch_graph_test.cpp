@@ -103,7 +103,8 @@ TEST(BatchGraph, EmittedNodesCarryTheUsersPlace) {
   const auto batched = batchGraph(*graph, {false, true}, false);
   for (const Node* node : batched.graph->nodes()) {
     const bool ours = node->kind() == c10::aten::size || node->kind() == c10::prim::Constant;
-    if (!ours) EXPECT_EQ(node->sourceRange().source()->filename().value_or(""), "net.py") << *node;
+    if (ours) continue;
+    EXPECT_EQ(node->sourceRange().source()->filename().value_or(""), "net.py") << *node;
   }
 }
 

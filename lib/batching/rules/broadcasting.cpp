@@ -1,10 +1,31 @@
 #include "lib/batching/families.h"
 
 namespace chorus {
+namespace {
+
+/// clamp(x, min, max) with bounds that are tensors: x does not broadcast against them in its
+/// gradient.
+RuleResult clamp(RuleContext& context) {
+  const std::vector<size_t> tensors = {0, 1, 2};
+  auto inputs = alignedInputs(context, tensors, tensors);
+  if (!inputs) return context.decline("an operand's dtype is not known");
+  if (!context.operand(0).stacked) {
+    inputs->at(0) = context.stackedAtRank(0, largestRank(context, tensors));
+    if (context.rank(0) == 0) {
+      if (!context.outputDtype()) return context.decline("an operand's dtype is not known");
+      const auto dtype = static_cast<int64_t>(*context.outputDtype());
+      inputs->at(0) = context.emit("aten::to", {inputs->at(0), dtype});
+    }
+  }
+  return stackedResults(context.emitSame(*inputs));
+}
+
+}  // namespace
 
 RuleRows broadcasting() {
   const BatchingRule rule = static_cast<RuleResult (*)(RuleContext&)>(broadcasting);
   return concatenated({
+      rowsOf("broadcasting", clamp, {"clamp", "clip"}),
       rowsOf("broadcasting", rule,
              {"add",
               "sub",
@@ -35,8 +56,8 @@ RuleRows broadcasting() {
               "gcd",
               "lcm"}),
       rowsOf("broadcasting", rule,
-             {"maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min", "clamp_max", "clip",
-              "lerp", "addcmul", "addcdiv"}),
+             {"maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max", "lerp", "addcmul",
+              "addcdiv"}),
       rowsOf("broadcasting", rule,
              {"eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less", "less_equal", "greater",
               "greater_equal", "isclose", "logical_and", "logical_or", "logical_xor"}),

@@ -1,5 +1,6 @@
 #include "lib/batching/dims.h"
 #include "lib/batching/families.h"
+#include "lib/support/fault.h"
 
 namespace chorus {
 namespace {
@@ -79,11 +80,12 @@ RuleResult embedding(RuleContext& context) {
   Value* weight = context.operand(0).value;
   const int64_t rank = context.rank(1);
   Value* indices = context.operand(1).value;
-  Value* first = context.emit("aten::mul", {memberNumbers(context, indices, rank),
-                                            context.emit("aten::size", {weight, 1})});
+  Value* rows_each = context.emit("aten::size", {weight, 1});
+  Value* first = context.emit("aten::mul", {memberNumbers(context, indices, rank), rows_each});
   Value* table = context.emit("aten::flatten", {weight, 0, 1});
-  Value* rows =
-      context.emit("aten::embedding", {table, context.emit("aten::add", {indices, first})});
+  Value* moved = context.emit("aten::add", {indices, first});
+  if (fault("embedding_without_offset")) moved = context.emit("aten::expand_as", {indices, moved});
+  Value* rows = context.emit("aten::embedding", {table, moved});
   if (*padding < 0) return stackedResults({rows});
   // The row of the padding index is read but gets no gradient.
   Value* padded =

@@ -1,5 +1,6 @@
 #include "lib/batching/dims.h"
 #include "lib/batching/families.h"
+#include "lib/support/fault.h"
 
 namespace chorus {
 namespace {
@@ -9,6 +10,7 @@ using torch::jit::NamedValue;
 
 /// Every dim of the member, behind K.
 std::vector<int64_t> memberDims(const RuleContext& context) {
+  if (fault("reduces_over_members")) return {0};
   return dimRange(1, std::max<int64_t>(1, context.rank(0)));
 }
 
@@ -78,7 +80,13 @@ RuleResult allOrAny(RuleContext& context) {
 
 /// var(x, unbiased), var.dim, var.correction; the same for std, var_mean, std_mean.
 RuleResult spread(RuleContext& context) {
-  if (context.has("dim")) return overList(context);
+  if (context.has("dim")) {
+    // PyTorch's gradient for an empty list is not that of all dims.
+    const auto known = context.constant(context.indexOf("dim"));
+    if (known && known->isIntList() && known->toIntVector().empty())
+      return context.decline("no dims");
+    return overList(context);
+  }
   return stackedResults(context.emitAll(
       context.op(), {withDim(context, 0), memberDims(context), context.operand(1).value, false}));
 }

@@ -65,6 +65,8 @@ Samples broadcasting() {
       "clamp(f32[4,4], none, 0.5)",
       "clamp(f32[4,4], f32[4], f32[])",
       "clamp(f32[4,4], none, f32[4])",
+      "clamp(f64[], f32[4], none)",
+      "clamp(f32[], f32[4,4], f32[4])",
       "clamp_min(f32[4,4], 0)",
       "clamp_min(f32[4,4], f32[4])",
       "clamp_max(f32[4,4], f32[4])",

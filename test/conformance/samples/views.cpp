@@ -12,7 +12,7 @@ Samples views() {
       "view(f32[4], [4,1])",
       "view(f32[], [1])",
       "view(f32[1], [])",
-      "view(i32[4], i32) ; per-member",
+
       "reshape(f32[4,4,4], [16,4])",
       "reshape(f32[N,4,4], [@0.0,@0.2,-1])",
       "reshape(f32[4,4], [-1])",
