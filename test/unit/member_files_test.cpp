@@ -25,13 +25,13 @@ std::string refusal(Body body, int code = 1) {
   return "nothing was refused";
 }
 
-class Members : public ::testing::Test {
+class MemberFiles : public ::testing::Test {
  protected:
-  Members() {
+  MemberFiles() {
     std::string name = (fs::temp_directory_path() / "chorus-members-XXXXXX").string();
     folder = ::mkdtemp(name.data());
   }
-  ~Members() override { fs::remove_all(folder); }
+  ~MemberFiles() override { fs::remove_all(folder); }
   std::string write(const std::string& name, const std::string& text) {
     std::ofstream(folder / name) << text;
     return (folder / name).string();
@@ -40,7 +40,7 @@ class Members : public ::testing::Test {
   fs::path folder;
 };
 
-TEST_F(Members, ListsAreRelativeToTheirFolder) {
+TEST_F(MemberFiles, ListsAreRelativeToTheirFolder) {
   const std::string list = write("list.txt",
                                  "\xEF\xBB\xBF"
                                  "a.pt\r\n# a comment\r\n\r\n  \nsub/b c.pt\r\n/abs/c.pt");
@@ -49,7 +49,7 @@ TEST_F(Members, ListsAreRelativeToTheirFolder) {
                      "/abs/c.pt", "y.pt"}));
 }
 
-TEST_F(Members, ListsThatCannotBeRead) {
+TEST_F(MemberFiles, ListsThatCannotBeRead) {
   EXPECT_EQ(refusal([] { expandLists({"@none.txt"}); }),
             "none.txt: error: cannot read the list of members\n");
   EXPECT_EQ(refusal([&] { expandLists({"@" + folder.string()}); }),
@@ -59,18 +59,18 @@ TEST_F(Members, ListsThatCannotBeRead) {
             list + ": error: the list names no member\n");
 }
 
-TEST_F(Members, EqualNamesAreNumberedInOrder) {
+TEST_F(MemberFiles, EqualNamesAreNumberedInOrder) {
   EXPECT_EQ(memberNames({"a/m.pt", "n.v2.pt", "b/m.pt", "m.onnx"}),
             (Strings{"m.0", "n.v2", "m.1", "m.2"}));
   EXPECT_EQ(memberNames({"m.pt", "m.0.pt", "x/m.pt"}), (Strings{"m.1", "m.0", "m.2"}));
 }
 
-TEST_F(Members, NamesThatAreNoFileNames) {
+TEST_F(MemberFiles, NamesThatAreNoFileNames) {
   EXPECT_EQ(refusal([] { memberNames({"a/-x.pt"}); }),
             "a/-x.pt: error: member name '-x' begins with '-'\n");
 }
 
-TEST_F(Members, AnInputIsNeverOverwritten) {
+TEST_F(MemberFiles, AnInputIsNeverOverwritten) {
   const std::string a = write("a.pt", "");
   fs::create_hard_link(a, folder / "b.pt");
   fs::create_symlink("a.pt", folder / "c.pt");
@@ -90,7 +90,7 @@ TEST_F(Members, AnInputIsNeverOverwritten) {
   }
 }
 
-TEST_F(Members, WritableIsFoundOutBeforeTheWork) {
+TEST_F(MemberFiles, WritableIsFoundOutBeforeTheWork) {
   requireWritable(folder / "new.pt");
   EXPECT_FALSE(fs::exists(folder / "new.pt"));
   EXPECT_TRUE(fs::is_empty(folder));
