@@ -18,15 +18,6 @@ using torch::jit::WithInsertPoint;
 
 bool isTensorType(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
 
-/// [N,C] -> [K,N,C], K unknown: passes on the fused graph know ranks and sizes.
-c10::TypePtr fusedType(const c10::TensorType& member, bool stacked) {
-  std::vector<std::optional<int64_t>> sizes(*member.dim());
-  if (const auto known = member.sizes().sizes()) sizes = *known;
-  if (stacked) sizes.insert(sizes.begin(), std::nullopt);
-  return c10::TensorType::create(member.scalarType(), std::nullopt, c10::SymbolicShape(sizes), {},
-                                 std::nullopt);
-}
-
 std::string opOf(const Node* node) { return node->kind().toQualString(); }
 
 /// One walk over a member's graph.

@@ -17,4 +17,12 @@ bool isTensorListType(const c10::TypePtr& type) {
   return list != nullptr && list->getElementType()->isSubtypeOf(c10::OptionalType::ofTensor());
 }
 
+c10::TypePtr fusedType(const c10::TensorType& member, bool stacked) {
+  std::vector<std::optional<int64_t>> sizes(*member.dim());
+  if (const auto known = member.sizes().sizes()) sizes = *known;
+  if (stacked) sizes.insert(sizes.begin(), std::nullopt);
+  return c10::TensorType::create(member.scalarType(), std::nullopt, c10::SymbolicShape(sizes), {},
+                                 std::nullopt);
+}
+
 }  // namespace chorus
