@@ -2,6 +2,7 @@
 
 #include "lib/equivalence/explain.h"
 #include "lib/equivalence/match.h"
+#include "lib/equivalence/modes.h"
 #include "lib/equivalence/structural_hash.h"
 #include "lib/support/hash.h"
 
@@ -56,6 +57,7 @@ std::vector<Group> groupMembers(const std::vector<Member>& members) {
 
 Certificate prove(const std::vector<Member>& members) {
   if (members.empty()) throw Refused(internalError("nothing to prove: no members"));
+  requireOneMode(members);
   std::vector<Group> groups = groupMembers(members);
   if (groups.size() == 1) {
     return {equivalence::structuralHash(groups[0].first), std::move(groups[0].maps)};
