@@ -23,6 +23,7 @@ struct State {
   Graph& graph;
   std::unordered_map<Value*, Merged> merged;  ///< K-first value -> its merged form
   std::unordered_map<Value*, Value*> merges;  ///< K-first value -> result of a merge of it
+  std::unordered_map<Value*, Value*> split;   ///< merged value -> its view [N,K,C,...]
 };
 
 const Merged* find(const State& state, Value* value) {
@@ -65,10 +66,20 @@ Value* emit(State& state, const Node* from, const char* op, std::vector<NamedVal
 
 // [N,(K C),...] -> [N,K,C,...], a view
 Value* splitChannels(State& state, const Node* from, const Merged& merged) {
+  Value*& split = state.split[merged.value];
+  if (split) return split;
   Value* rest = state.graph.insertConstant(-1);
   Node* list = state.graph.createList(c10::IntType::get(), {merged.k, rest});
   Value* sizes = state.graph.insertNode(list)->output();
-  return emit(state, from, "aten::unflatten", {merged.value, 1, sizes});
+  split = emit(state, from, "aten::unflatten", {merged.value, 1, sizes});
+  return split;
+}
+
+// [N,K,C,...] -> [N,(K C),...]
+Value* joinChannels(State& state, const Node* from, Value* split) {
+  Value* merged = emit(state, from, "aten::flatten", {split, 1, 2});
+  state.split[merged] = split;
+  return merged;
 }
 
 // A clone of `node` at the insert point with other operands (by position).
@@ -185,8 +196,7 @@ bool sinkPointwise(State& state, Node* node) {
     return true;
   }
   result->setType(typeOfRank(node->output(), *rank + 1));
-  // [N,K,C,...] -> [N,(K C),...]
-  replaceByMerged(state, node, emit(state, node, "aten::flatten", {result, 1, 2}), k);
+  replaceByMerged(state, node, joinChannels(state, node, result), k);
   return true;
 }
 
@@ -229,8 +239,7 @@ bool sinkCat(State& state, Node* node) {
   // less.
   const int64_t at = dim == 1 ? 0 : (split ? dim : dim - 1);
   Value* result = emit(state, node, "aten::cat", {made, at});
-  if (split)
-    result = emit(state, node, "aten::flatten", {result, 1, 2});  // [N,K,C,...] -> [N,(K C),...]
+  if (split) result = joinChannels(state, node, result);
   replaceByMerged(state, node, result, k);
   return true;
 }
@@ -278,8 +287,7 @@ bool sinkAlongDims(State& state, Node* node) {
   Value* x = split ? splitChannels(state, node, merged) : merged.value;
   Value* result = cloneWith(state, node, {{0, x}, {place, at}})->output();
   result->setType(typeOfRank(result, std::nullopt));
-  if (split)
-    result = emit(state, node, "aten::flatten", {result, 1, 2});  // [N,K,C,...] -> [N,(K C),...]
+  if (split) result = joinChannels(state, node, result);
   replaceByMerged(state, node, result, merged.k);
   return true;
 }
@@ -361,7 +369,7 @@ bool cancelMarkers(State& state, Node* node) {
 }
 
 void chooseLayouts(std::shared_ptr<Graph>& graph) {
-  State state{*graph, {}, {}};
+  State state{*graph, {}, {}, {}};
   auto nodes = graph->nodes();
   for (auto it = nodes.begin(); it != nodes.end();) {
     Node* node = *it++;

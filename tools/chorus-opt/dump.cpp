@@ -1,5 +1,7 @@
 #include "tools/chorus-opt/dump.h"
 
+#include <regex>
+
 namespace chorus {
 namespace {
 
@@ -37,13 +39,19 @@ std::string slotLine(const TensorSlot& slot) {
   return line + "\n";
 }
 
+// The printer writes ", scope: layer1.conv1" behind a node, which the parser does not take.
+std::string scopesAsComments(const std::string& text) {
+  static const std::regex scope(R"(, scope: ([^\n]*))");
+  return std::regex_replace(text, scope, "  // $1");
+}
+
 std::string graphText(const CanonicalGraph& canonical, const Member& member) {
   CanonicalGraph named = canonical;
   named.graph = canonical.graph->copy();
   nameValues(named, member);
   std::string text;
   for (size_t slot : canonical.updates) text += "// updates " + member.slots[slot].name + "\n";
-  return text + named.graph->toString(false);
+  return text + scopesAsComments(named.graph->toString(false));
 }
 
 }  // namespace

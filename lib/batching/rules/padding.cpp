@@ -1,48 +1,41 @@
-#include "lib/batching/families.h"
+#include "lib/batching/fold.h"
 
 namespace chorus {
 namespace {
 
-/// Number of sizes in the pad list, two per padded dim.
-std::optional<int64_t> padCount(const RuleContext& context) {
-  if (const auto known = context.constantInts(1)) return static_cast<int64_t>(known->size());
+/// Number of padded dims; nullopt where the list's length is not known.
+std::optional<int64_t> paddedDims(const RuleContext& context) {
+  if (const auto known = context.constantInts(1)) return static_cast<int64_t>(known->size()) / 2;
   const Node* list = context.node()->inputs()[1]->node();
   if (list->kind() != c10::prim::ListConstruct) return std::nullopt;
-  return static_cast<int64_t>(list->inputs().size());
+  return static_cast<int64_t>(list->inputs().size()) / 2;
 }
 
-/// Padding with the tensor's own values takes the padded dims and one or two in front of them.
-/// unbatched: [K,C,W] as it is; batched: [K,N,C,W] -> [(K N),C,W] and back.
-RuleResult withOwnValues(RuleContext& context) {
-  const auto count = padCount(context);
-  if (!count) return context.decline("computed pad");
-  const int64_t in_front = context.rank(0) - *count / 2;
-  if (in_front == 1) return elementwise(context);
-  if (in_front != 2) return context.decline("a rank that the op does not take");
-  std::vector<Value*> inputs = context.inputs();
-  inputs[0] = context.emit("aten::flatten", {inputs[0], 0, 1});
-  Value* padded = context.emitSame(inputs).front();
-  Value* sizes = context.intList({context.memberCount(), context.constantOf(-1)});
-  return stackedResults({context.emit("aten::unflatten", {padded, 0, sizes})});
-}
-
+// pad(x, pad, mode, value?): reflect, replicate and circular take N and C, or C alone, in front of
+// the padded dims; a constant takes any dims, counted from the back.
 RuleResult pad(RuleContext& context) {
-  const auto mode = context.constant(context.indexOf("mode"));
+  const auto mode = context.constant(2);
   if (!mode || !mode->isString()) return context.decline("computed mode");
-  return mode->toStringRef() == "constant" ? elementwise(context) : withOwnValues(context);
+  if (mode->toStringRef() == "constant") return elementwise(context);
+  const auto dims = paddedDims(context);
+  if (!dims) return context.decline("computed pad");
+  return perChannelRow(context.op(), *dims).rule(context);
 }
 
 }  // namespace
 
 RuleRows padding() {
-  return concatenated({
-      rowsOf("fold-into-N", pad, {"pad"}),
-      rowsOf("elementwise", static_cast<RuleResult (*)(RuleContext&)>(elementwise),
-             {"constant_pad_nd"}),
-      rowsOf("fold-into-N", withOwnValues,
-             {"reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
-              "replication_pad2d", "replication_pad3d"}),
-  });
+  return {
+      {"aten::constant_pad_nd", static_cast<RuleResult (*)(RuleContext&)>(elementwise),
+       "elementwise"},
+      {"aten::pad", pad, "grouped"},
+      perChannelRow("aten::reflection_pad1d", 1),
+      perChannelRow("aten::reflection_pad2d", 2),
+      perChannelRow("aten::reflection_pad3d", 3),
+      perChannelRow("aten::replication_pad1d", 1),
+      perChannelRow("aten::replication_pad2d", 2),
+      perChannelRow("aten::replication_pad3d", 3),
+  };
 }
 
 }  // namespace chorus
