@@ -73,12 +73,15 @@ void registerState(Builder& b, const LossCode& loss) {
 }
 
 /// A portable file knows aten and prim only; other ops are ours and need the runtime.
-void requirePortable(const Graph& graph) {
-  for (const Node* node : graph.nodes()) {
-    const bool portable = node->kind().is_aten() || node->kind().is_prim();
-    if (portable) continue;
-    throw Refused(
-        internalError("the fused graph still has " + std::string(node->kind().toQualString())));
+void requirePortable(at::ArrayRef<const torch::jit::Block*> blocks) {
+  for (const torch::jit::Block* block : blocks) {
+    for (const Node* node : block->nodes()) {
+      if (!node->kind().is_aten() && !node->kind().is_prim()) {
+        const std::string op = node->kind().toQualString();
+        throw Refused(internalError("the fused graph still has " + op));
+      }
+      requirePortable(node->blocks());
+    }
   }
 }
 
@@ -91,7 +94,7 @@ void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& 
   BatchedGraph batched = batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled);
   if (keep_decisions && b.options.decisions) *b.options.decisions = batched.decisions;
   runPasses(batched.graph, fusedPipeline(), b.options.disabled);
-  if (!b.options.counter_based_random) requirePortable(*batched.graph);
+  if (!b.options.counter_based_random) requirePortable({batched.graph->block()});
 
   const auto read = [&](Graph& graph, Value* self, size_t slot) {
     Value* tensor = insertRead(graph, self, b.slotPath(slot));

@@ -88,6 +88,16 @@ json slotsJson(const FusedModel& model) {
   return list;
 }
 
+json ownNamesJson(const FusedModel& model) {
+  json list = json::array();
+  for (const OwnNames& names : model.own_names) {
+    json modules = json::array();
+    for (const ModuleRecord& record : names.modules) modules.push_back({record.path, record.type});
+    list.push_back({{"slots", names.slots}, {"modules", modules}});
+  }
+  return list;
+}
+
 json lossJson(const FusedModel& model) {
   if (!model.loss) return nullptr;
   const LossCode code = buildLoss(model);
@@ -157,6 +167,8 @@ json fusedJson(const FusedModel& model) {
       {"traced", member.traced},
       {"code_trains", member.code_trains},
       {"code_evaluates", member.code_evaluates},
+      {"example_batch", member.example_batch},
+      {"own_names", ownNamesJson(model)},
       {"fixed_batch", optionalJson(member.fixed_batch)},
       {"fixed_batch_place",
        json::array({member.fixed_batch_place.file, member.fixed_batch_place.source,
@@ -193,10 +205,22 @@ void readMember(const json& value, Member& member) {
   member.traced = value.at("traced").get<bool>();
   member.code_trains = value.at("code_trains").get<bool>();
   member.code_evaluates = value.at("code_evaluates").get<bool>();
+  member.example_batch = value.at("example_batch").get<int64_t>();
   member.fixed_batch = optionalInt(value.at("fixed_batch"));
   const json& place = value.at("fixed_batch_place");
   member.fixed_batch_place = {place.at(0).get<std::string>(), place.at(1).get<std::string>(),
                               place.at(2).get<std::string>(), place.at(3).get<std::string>()};
+}
+
+void readOwnNames(const json& value, FusedModel& model) {
+  for (const json& entry : value.at("own_names")) {
+    OwnNames names;
+    names.slots = entry.at("slots").get<std::vector<std::vector<std::string>>>();
+    for (const json& record : entry.at("modules")) {
+      names.modules.push_back({record.at(0).get<std::string>(), record.at(1).get<std::string>()});
+    }
+    model.own_names.push_back(std::move(names));
+  }
 }
 
 void readTraining(const json& value, FusedFrame& frame) {
@@ -228,6 +252,7 @@ FusedFrame readFrame(const json& value) {
   }
   Member& prototype = frame.model.prototype;
   readMember(value, prototype);
+  readOwnNames(value, frame.model);
   for (const json& slot : value.at("slots")) {
     prototype.slots.push_back(slotFrom(slot));
     frame.model.stacked.push_back(slot.at("stacked").get<bool>());

@@ -214,8 +214,6 @@ const std::vector<std::string>& fusedNames() {
   return names;
 }
 
-std::string updateText(const FusedTextRequest& request);  // update_text.cpp
-
 std::string fusedText(const FusedTextRequest& request) {
   std::string text = kBasics;
   text += "\n" + runText(request) + "\n" + applyText(request) + "\n" + forwardText(request);

@@ -34,6 +34,9 @@ const std::vector<std::string>& fusedNames();
 /// names.
 std::string fusedText(const FusedTextRequest& request);
 
+/// Of these, chorus_update with its rule and helpers.
+std::string updateText(const FusedTextRequest& request);
+
 /// `text` with our names in `taken` prefixed by `chorus_` (twice where needed). Reads of the
 /// member's own tensors must use getattr for these names. Returns the new names too.
 std::string renameTaken(const std::string& text, const std::map<std::string, std::string>& renamed);

@@ -27,11 +27,11 @@ void registerSlots(Module& module, const std::vector<TensorSlot>& slots,
   }
 }
 
-std::string updatesText(const FusedModel& model, const CanonicalGraph& graph,
+std::string updatesText(const Member& member, const CanonicalGraph& graph,
                         const std::vector<std::string>& quoted, const std::string& indent) {
   std::string text;
   for (size_t j = 0; j < graph.updates.size(); ++j) {
-    const TensorSlot& slot = model.prototype.slots[graph.updates[j]];
+    const TensorSlot& slot = member.slots[graph.updates[j]];
     std::vector<std::string> names = slot.aliases;
     names.insert(names.begin(), slot.name);
     for (const std::string& name : names) {
@@ -43,9 +43,8 @@ std::string updatesText(const FusedModel& model, const CanonicalGraph& graph,
 }
 
 /// def forward(self, x0: Tensor): the graph of the mode, the updates of buffers, the output.
-std::string forwardText(const FusedModel& model, const std::vector<std::string>& quoted,
+std::string forwardText(const Member& member, const std::vector<std::string>& quoted,
                         const std::string& train, const std::string& eval) {
-  const Member& member = model.prototype;
   std::string parameters = "self", arguments;
   for (size_t i = 0; i < member.inputs.size(); ++i) {
     const std::string x = "x" + std::to_string(i);
@@ -54,17 +53,30 @@ std::string forwardText(const FusedModel& model, const std::vector<std::string>&
   }
   const std::string indent(8, ' ');
   return "def forward(" + parameters + "):\n    if self.training:\n" + indent + "o = self." +
-         train + "(" + arguments + ")\n" + updatesText(model, member.train, quoted, indent) +
+         train + "(" + arguments + ")\n" + updatesText(member, member.train, quoted, indent) +
          "    else:\n" + indent + "o = self." + eval + "(" + arguments + ")\n" +
-         updatesText(model, member.eval, quoted, indent) + "    return " +
+         updatesText(member, member.eval, quoted, indent) + "    return " +
          treeExpression(member.output, "o") + "\n";
+}
+
+Member withOwnNames(const FusedModel& model, size_t k) {
+  Member member = model.prototype;
+  if (model.own_names.empty()) return member;
+  const OwnNames& names = model.own_names.at(k);
+  member.modules = names.modules;
+  for (size_t i = 0; i < member.slots.size(); ++i) {
+    const std::vector<std::string>& mine = names.slots.at(i);
+    member.slots[i].name = mine.at(0);
+    member.slots[i].aliases.assign(mine.begin() + 1, mine.end());
+  }
+  return member;
 }
 
 }  // namespace
 
 Module memberModule(const FusedModel& model, size_t k) {
   if (k >= model.k()) throw Refused(internalError("there is no member " + std::to_string(k)));
-  const Member& member = model.prototype;
+  const Member member = withOwnNames(model, k);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < member.slots.size(); ++i) {
@@ -95,7 +107,7 @@ Module memberModule(const FusedModel& model, size_t k) {
   };
   add(member.train, train);
   add(member.eval, eval);
-  module.define(forwardText(model, taken, train, eval));
+  module.define(forwardText(member, taken, train, eval));
   return module;
 }
 

@@ -105,7 +105,8 @@ void readGraph(const Reader& r, const std::string& name, bool training, Canonica
   if (graph->inputs().size() != 1 + member.inputs.size() + slots.size()) {
     damaged(r.path, "chorus." + name + " takes other tensors than the file has");
   }
-  CanonicalGraph made = recanonicalise(graph, member.inputs, slots, training);
+  CanonicalGraph made = recanonicalise(graph, member.inputs, slots, training,
+                                       member.fixed_batch.value_or(member.example_batch));
   if (made.graph->outputs().size() != out.n_outputs + out.updates.size()) {
     damaged(r.path, "chorus." + name + " returns other tensors than chorus.json says");
   }

@@ -16,6 +16,17 @@ void checkSlot(const Member& member, const TensorSlot& slot, const TensorSlot& f
   if (!equal) unequal(member, "'" + slot.name + "' differs from '" + first.name + "'");
 }
 
+OwnNames ownNames(const Member& member, const std::vector<uint32_t>* slots = nullptr) {
+  OwnNames names;
+  names.modules = member.modules;
+  for (size_t i = 0; i < member.slots.size(); ++i) {
+    const TensorSlot& slot = member.slots[slots ? slots->at(i) : i];
+    names.slots.push_back({slot.name});
+    names.slots.back().insert(names.slots.back().end(), slot.aliases.begin(), slot.aliases.end());
+  }
+  return names;
+}
+
 }  // namespace
 
 FusedModel stackMembers(const std::vector<Member>& members, const Certificate* certificate) {
@@ -28,6 +39,15 @@ FusedModel stackMembers(const std::vector<Member>& members, const Certificate* c
     model.member_seeds.push_back(member.seed);
     if (member.slots.size() != members[0].slots.size()) unequal(member, "has other tensors");
   }
+  for (size_t k = 0; k < members.size(); ++k) {
+    model.own_names.push_back(
+        ownNames(members[k], certificate ? &certificate->members.at(k).slots : nullptr));
+  }
+  const auto likeFirst = [&](const OwnNames& names) {
+    return names.slots == model.own_names[0].slots;
+  };
+  if (std::all_of(model.own_names.begin(), model.own_names.end(), likeFirst))
+    model.own_names.clear();
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < members[0].slots.size(); ++i) {
     const TensorSlot& first = members[0].slots[i];
@@ -100,6 +120,7 @@ FusedModel selectMembers(const FusedModel& model, const std::vector<size_t>& mem
   FusedModel out = mapStacked(model, take);
   out.member_names = chosen(model.member_names, members);
   out.member_seeds = chosen(model.member_seeds, members);
+  if (!out.own_names.empty()) out.own_names = chosen(model.own_names, members);
   if (out.optimizer) {
     for (auto& [name, values] : out.optimizer->values) values = chosen(values, members);
   }
@@ -178,6 +199,15 @@ LossSpec appendLoss(const FusedModel& a, const FusedModel& b) {
 
 }  // namespace
 
+namespace {
+
+std::vector<OwnNames> allNames(const FusedModel& model) {
+  if (!model.own_names.empty()) return model.own_names;
+  return std::vector<OwnNames>(model.k(), ownNames(model.prototype));
+}
+
+}  // namespace
+
 FusedModel appendMembers(const FusedModel& a, const FusedModel& b) {
   requireAppendable(a, b);
   const at::NoGradGuard no_grad;
@@ -202,6 +232,12 @@ FusedModel appendMembers(const FusedModel& a, const FusedModel& b) {
     const at::Tensor& like = mine == a.state.end() ? theirs->second : mine->second;
     out.state[name] = at::cat({mine == a.state.end() ? zeros_like(like, a.k()) : mine->second,
                                theirs == b.state.end() ? zeros_like(like, b.k()) : theirs->second});
+  }
+  const std::vector<OwnNames> more_names = allNames(b);
+  if (!a.own_names.empty() || !b.own_names.empty() ||
+      more_names[0].slots != ownNames(a.prototype).slots) {
+    out.own_names = allNames(a);
+    out.own_names.insert(out.own_names.end(), more_names.begin(), more_names.end());
   }
   out.member_names.insert(out.member_names.end(), b.member_names.begin(), b.member_names.end());
   out.member_seeds.insert(out.member_seeds.end(), b.member_seeds.begin(), b.member_seeds.end());

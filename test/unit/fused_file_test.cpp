@@ -121,7 +121,7 @@ TEST_F(FusedFile, RefusesTensorsThatDoNotFitTheNames) {
   EXPECT_NE(message.find("'fc.weight' is not stacked for 3 members"), std::string::npos) << message;
 }
 
-TEST(Members, SelectAndAppendRestoreTheWhole) {
+TEST(FusedMembers, SelectAndAppendRestoreTheWhole) {
   const FusedModel model = trained();
   const FusedModel parts = appendMembers(selectMembers(model, {0}), selectMembers(model, {1, 2}));
   expectEqualModels(model, parts);
@@ -134,7 +134,7 @@ TEST(Members, SelectAndAppendRestoreTheWhole) {
   EXPECT_THROW(appendMembers(model, linearModel("mse", "adam")), Refused);
 }
 
-TEST(Members, AMemberIsAnOrdinaryModule) {
+TEST(FusedMembers, AMemberIsAnOrdinaryModule) {
   const FusedModel model = trained();
   for (size_t k = 0; k < 3; ++k) {
     const auto row = static_cast<int64_t>(k);
@@ -153,7 +153,7 @@ TEST(Members, AMemberIsAnOrdinaryModule) {
   }
 }
 
-TEST(Members, TiesAndConstants) {
+TEST(FusedMembers, TiesAndConstants) {
   Member member = linearMember(0);
   member.slots[0].aliases = {"head.weight"};
   member.slots[2].role = Role::Constant;
@@ -170,7 +170,7 @@ TEST(Members, TiesAndConstants) {
       one.attr("fc").toModule().attr("weight").toTensor()));
 }
 
-TEST(Members, TheOutputTreeIsRebuilt) {
+TEST(FusedMembers, TheOutputTreeIsRebuilt) {
   const std::string text = R"(
 graph(%x : Float(*, 3), %w : Float(3, 3), %b : Float(3), %seen : Float(3)):
   %y : Float(*, 3) = aten::linear(%x, %w, %b)
