@@ -19,6 +19,12 @@
 
 namespace chorus {
 
+/// What a member calls its tensors (per slot: name, then aliases) and its modules.
+struct OwnNames {
+  std::vector<std::vector<std::string>> slots;
+  std::vector<ModuleRecord> modules;
+};
+
 struct FusedModel {
   std::vector<std::string> member_names;
   std::vector<uint64_t> member_seeds;
@@ -26,6 +32,8 @@ struct FusedModel {
   Member prototype;
   std::vector<at::Tensor> tensors;  ///< per slot: [K,...] where stacked, else the one shared copy
   std::vector<bool> stacked;        ///< per slot
+  /// One per member where members name their tensors differently; empty: all like the prototype.
+  std::vector<OwnNames> own_names;
   std::optional<LossSpec> loss;
   std::optional<OptimizerSpec> optimizer;
   at::Tensor active;                ///< [K] bool

@@ -85,6 +85,7 @@ struct Member {
   bool traced = false;
   /// The original code, run as it is, does what the train (eval) graph says. A trace has one of the two only.
   bool code_trains = true, code_evaluates = true;
+  int64_t example_batch = 2;  ///< rows of the stored example inputs: a batch size that surely works
   /// Set where the export fixed the batch size (a view with a literal N): the size, and the place.
   std::optional<int64_t> fixed_batch;
   Place fixed_batch_place;

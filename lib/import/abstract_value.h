@@ -42,7 +42,9 @@ struct Abstract {
   c10::IValue first, second;
   bool varies = false;     ///< follows the batch size
   Value* value = nullptr;  ///< in the output graph; null: not emitted yet (a constant)
-  AbstractPtr number;      ///< a number that is the contents of a tensor: that 0-d tensor
+  /// A number that is the contents of a tensor: that 0-d tensor. A tensor that was made from a
+  /// number: that number.
+  AbstractPtr number;
 
   std::shared_ptr<TensorCell> cell;  // Tensor
   std::vector<AbstractPtr> items;    // List, Tuple, Dict (values)
@@ -75,6 +77,11 @@ inline AbstractPtr tensorOf(std::shared_ptr<TensorCell> cell) {
   made->kind = Abstract::Kind::Tensor;
   made->cell = std::move(cell);
   return made;
+}
+
+/// A number that only a tensor knows.
+inline bool isContentsOfTensor(const AbstractPtr& a) {
+  return a->kind == Abstract::Kind::Plain && a->number;
 }
 
 inline bool isNone(const AbstractPtr& a) {

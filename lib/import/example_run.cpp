@@ -46,6 +46,22 @@ bool anyMeta(const Stack& inputs) {
   return found;
 }
 
+/// Convolutions have no meta kernel in C++. One row of zeros tells the sizes of many.
+bool isConvolution(const Node* node) {
+  const std::string name = node->kind().toUnqualString();
+  return name.find("conv") != std::string::npos;
+}
+
+/// Rows of a batched convolution input; 0 if it has none.
+int64_t takeOneRow(const Node* node, Stack& inputs) {
+  if (!isConvolution(node) || inputs.size() < 2 || !inputs[0].isTensor() || !inputs[1].isTensor())
+    return 0;
+  const at::Tensor x = inputs[0].toTensor();
+  if (x.dim() != inputs[1].toTensor().dim() || x.size(0) < 2) return 0;
+  inputs[0] = x.narrow(0, 0, 1);
+  return x.size(0);
+}
+
 Stack runOnZeros(torch::jit::Operation& operation, const Stack& inputs) {
   Stack stack;
   for (const c10::IValue& value : inputs) {
@@ -73,13 +89,28 @@ Stack runOnExamples(const Node* node, Stack inputs) {
   if (anyMeta(inputs)) {
     for (c10::IValue& value : inputs) value = withoutData(value);
   }
+  const int64_t rows = anyMeta(inputs) ? takeOneRow(node, inputs) : 0;
   const Stack kept = inputs;
+  if (rows > 0) {
+    at::Tensor one = runOnZeros(operation, kept).at(0).toTensor();
+    std::vector<int64_t> sizes = one.sizes().vec();
+    sizes[0] = rows;
+    return {at::empty(sizes, one.options())};
+  }
   try {
     operation(inputs);
     return inputs;
   } catch (const c10::NotImplementedError&) {
     return runOnZeros(operation, kept);
   }
+}
+
+std::string failureText(const std::exception& failure) {
+  const auto* own = dynamic_cast<const c10::Error*>(&failure);
+  const std::string text = own ? own->what_without_backtrace() : failure.what();
+  const size_t begin = text.find_first_not_of("\n ");
+  return begin == std::string::npos ? "no reason is given"
+                                    : text.substr(begin, text.find('\n', begin) - begin);
 }
 
 c10::TensorTypePtr typeOf(const at::Tensor& first, const at::Tensor& second) {

@@ -11,6 +11,9 @@ namespace chorus {
 /// device; an op without a meta kernel runs on zeros. Throws c10::Error as the op does.
 torch::jit::Stack runOnExamples(const Node* node, torch::jit::Stack inputs);
 
+/// What an op's failure says, in one line.
+std::string failureText(const std::exception& failure);
+
 /// The tensor type that fits both examples: dims that differ are unknown.
 c10::TensorTypePtr typeOf(const at::Tensor& first, const at::Tensor& second);
 

@@ -162,6 +162,7 @@ AbstractPtr Specializer::inPlaceResult(const Call& call) {
   // Schema of the functional overload, for `applyMode`, which finds arguments by name; the
   // arguments are the same.
   Call functional{call.node, name, call.arguments, call.schema};
+  plainCount(functional);
   std::vector<AbstractPtr> outputs;
   AbstractPtr result = applyMode(functional, outputs)
                            ? outputs.at(0)

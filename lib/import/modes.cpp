@@ -138,4 +138,13 @@ bool Specializer::isCounterOfTrace(const Call& call) const {
   return slot && endsWith(slots_[*slot].name, kCounter);
 }
 
+/// A trace counts by a constant tensor, a script by a number: both by a number.
+void Specializer::plainCount(Call& call) const {
+  const auto& slot = call.arguments.at(0)->cell->slot;
+  if (call.name != "aten::add" || !slot || !endsWith(slots_[*slot].name, kCounter)) return;
+  const AbstractPtr& step = call.arguments.at(1);
+  if (step->kind != Abstract::Kind::Tensor || !step->cell->known() || step->cell->varies) return;
+  call.arguments[1] = plain(step->cell->first.item<int64_t>());
+}
+
 }  // namespace chorus

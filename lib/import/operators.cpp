@@ -148,8 +148,8 @@ std::vector<AbstractPtr> Specializer::perform(const Call& given) {
   if (call.name == "prim::NumToTensor" || call.name == "aten::scalar_tensor") return emit(call);
   if (applyMode(call, outputs)) return outputs;
   if (isReadOfContents(call)) return readContents(call);
-  const bool numbers = std::any_of(call.arguments.begin(), call.arguments.end(),
-                                   [](const AbstractPtr& a) { return a->number != nullptr; });
+  const bool numbers =
+      std::any_of(call.arguments.begin(), call.arguments.end(), isContentsOfTensor);
   if (numbers) return withNumbersAsTensors(call);
   const bool tensors = std::any_of(call.arguments.begin(), call.arguments.end(), holdsTensor);
   if (makesTensors(*call.schema)) return emit(call);
@@ -164,7 +164,7 @@ std::vector<AbstractPtr> Specializer::foldPlain(const Call& call) {
   try {
     call.node->getOperation()(stack);
   } catch (const std::exception& failure) {
-    refuse(call.node, std::string("the model fails: ") + failure.what());
+    refuse(call.node, "the model fails: " + failureText(failure));
   }
   std::vector<AbstractPtr> outputs;
   for (size_t i = 0; i < stack.size(); ++i) {
@@ -245,7 +245,7 @@ std::vector<AbstractPtr> Specializer::withNumbersAsTensors(const Call& call) {
   }
   Arguments arguments;
   for (const AbstractPtr& a : call.arguments) {
-    if (!a->number) {
+    if (!isContentsOfTensor(a)) {
       const bool scalar = plain_only && arguments.empty();
       const AbstractPtr like = scalar ? call.arguments.at(1)->number : nullptr;
       arguments.push_back(like ? emitOne(call.node, "aten::full_like", {like, a}) : a);
@@ -304,15 +304,19 @@ std::vector<AbstractPtr> Specializer::emit(const Node* at, const std::string& na
     second.push_back(concrete(a, true));
     varies |= holdsVarying(a) || (a->cell && a->cell->varies);
   }
+  for (size_t i = arguments.size(); i < made->inputs().size(); ++i) {  // defaults
+    first.push_back(*torch::jit::toIValue(made->inputs()[i]));
+    second.push_back(first.back());
+  }
   try {
     first = runOnExamples(made, std::move(first));
   } catch (const std::exception& failure) {
-    refuse(at, std::string("the model fails on these inputs: ") + c10::str(failure.what()));
+    refuse(at, "the model fails on these inputs: " + failureText(failure));
   }
   try {
     second = runOnExamples(made, std::move(second));
   } catch (const std::exception& failure) {
-    throw BatchSizeFixed{batchFixingPlace(made), failure.what()};
+    throw BatchSizeFixed{batchFixingPlace(made), failureText(failure)};
   }
   std::vector<AbstractPtr> outputs;
   for (size_t i = 0; i < made->outputs().size(); ++i) {

@@ -8,7 +8,7 @@
 namespace chorus {
 
 CanonicalGraph recanonicalise(std::shared_ptr<Graph> graph, const std::vector<InputSpec>& inputs,
-                              std::vector<TensorSlot> slots, bool training) {
+                              std::vector<TensorSlot> slots, bool training, int64_t example_batch) {
   // A method's own first input: nothing reads it.
   if (!graph->inputs().empty() && graph->inputs()[0]->type()->cast<c10::ClassType>())
     graph->eraseInput(0);
@@ -17,6 +17,7 @@ CanonicalGraph recanonicalise(std::shared_ptr<Graph> graph, const std::vector<In
   request.slots = std::move(slots);
   request.mode.training = training;
   request.mode.as_traced = true;
+  request.first_n = example_batch;
   request.second_n = 3 * request.first_n;
   Specialized made;
   try {
@@ -49,14 +50,24 @@ std::vector<std::vector<int64_t>> checkBatchSize(const Member& member,
     }
     torch::jit::Stack stack;
     for (const Value* input : node->inputs()) stack.push_back(values.at(input));
+    if (node->kind() == c10::prim::ListConstruct) {
+      c10::impl::GenericList list(
+          node->output()->type()->expect<c10::ListType>()->getElementType());
+      for (const c10::IValue& item : stack) list.push_back(item);
+      values[node->output()] = list;
+      continue;
+    }
     try {
-      stack = runOnExamples(node, std::move(stack));
+      if (node->kind() == c10::prim::ListUnpack) {
+        stack = stack.at(0).toListRef().vec();
+      } else {
+        stack = runOnExamples(node, std::move(stack));
+      }
     } catch (const std::exception& failure) {
-      const std::string why = failure.what();
       const bool known = member.fixed_batch && !member.fixed_batch_place.source.empty();
       throw Refused(
           error("the model does not work with a batch of " + std::to_string(n) +
-                    " rows: " + why.substr(0, why.find('\n')),
+                    " rows: " + failureText(failure),
                 known ? member.fixed_batch_place : placeOf(node, member.path))
               .helpWith("export with sizes taken from the input, e.g. x.view(x.size(0), -1)"));
     }

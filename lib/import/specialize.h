@@ -55,9 +55,10 @@ Specialized specialize(const Graph& code, const torch::jit::Module* self,
                        const SpecializeRequest& request);
 
 /// Brings the graph of a fused file (pure, all tensors as inputs) into canonical form again.
-/// `slots` has the roles and names; their values give shapes (the first `k` dims of stacked ones
-/// are the caller's matter).
+/// `example_batch`: a batch size that the graph works with. `slots` has the roles and names; their
+/// values give shapes (the first `k` dims of stacked ones are the caller's matter).
 CanonicalGraph recanonicalise(std::shared_ptr<Graph> graph, const std::vector<InputSpec>& inputs,
-                              std::vector<TensorSlot> slots, bool training);
+                              std::vector<TensorSlot> slots, bool training,
+                              int64_t example_batch = 2);
 
 }  // namespace chorus

@@ -43,7 +43,10 @@ Specialized Specializer::run(const Graph& code) {
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     auto cell = std::make_shared<TensorCell>();
-    cell->first = cell->second = slots_[i].value.detach().to(at::kMeta);
+    // Numbers keep their value: shape arithmetic of traces reads them back.
+    const bool number = slots_[i].role == Role::Constant && slots_[i].value.dim() == 0;
+    cell->first = cell->second =
+        number ? slots_[i].value.detach() : slots_[i].value.detach().to(at::kMeta);
     cell->value = graph_->addInput()->setType(typeOf(cell->first, cell->second));
     cell->slot = i;
     slot_cells_.push_back(cell);

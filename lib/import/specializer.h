@@ -95,6 +95,7 @@ class Specializer {
                             const AbstractPtr& momentum);
   void countBatch(const Call& call, const CellPtr& running_mean);
   bool isCounterOfTrace(const Call& call) const;
+  void plainCount(Call& call) const;
 
   // Places and messages.
   Place place(const Node* node) const;

@@ -23,6 +23,15 @@ struct Loaded {
   bool traced = false;
 };
 
+class SilentWarnings : c10::WarningHandler {
+ public:
+  SilentWarnings() : guard_(this) {}
+  void process(const c10::Warning&) override {}
+
+ private:
+  c10::WarningUtils::WarningHandlerGuard guard_;
+};
+
 std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// Example inputs of a trace: LibTorch restores their types on the graph's inputs.
@@ -43,6 +52,7 @@ std::vector<InputSpec> specsOf(const Graph& graph) {
 Loaded load(const std::string& path) {
   const auto read = [&](bool restore_shapes) {
     torch::jit::ExtraFilesMap extra{{"traced_inputs.pkl", ""}};
+    const SilentWarnings silent;  // that a script stores no inputs is no news
     auto unit = std::make_shared<torch::jit::CompilationUnit>();
     return torch::jit::import_ir_module(unit, path, c10::Device(at::kCPU), extra, true,
                                         restore_shapes);
@@ -142,7 +152,8 @@ void collectSlots(const Module& module, const std::string& prefix, const std::st
   }
 }
 
-void collectModules(const Module& module, const std::string& path, std::vector<ModuleRecord>& modules) {
+void collectModules(const Module& module, const std::string& path,
+                    std::vector<ModuleRecord>& modules) {
   modules.push_back({path, module.type()->name() ? module.type()->name()->name() : ""});
   for (const auto& child : module.named_children()) {
     collectModules(child.value, path.empty() ? child.name : path + "." + child.name, modules);
@@ -264,7 +275,7 @@ Member importTorchScript(const std::string& path, const ImportOptions& options) 
   request.slots = member.slots;
   request.file = path;
   request.mode = readMode(loaded.module, code, member.traced, options.mode, path, member);
-  request.first_n = stored_n > 0 ? stored_n : 2;
+  request.first_n = member.example_batch = stored_n > 0 ? stored_n : 2;
   request.second_n = 3 * request.first_n;
 
   Specialized train = specializeBoth(loaded.module, request, member);

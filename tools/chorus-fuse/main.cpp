@@ -96,11 +96,22 @@ nlohmann::json reportJson(const FusedModel& model, const std::vector<Decision>& 
   return report;
 }
 
-FusedModel fuse(const std::vector<Member>& members, const FuseOptions& options) {
+/// Every member's slots in the order of member 0's.
+void alignSlots(std::vector<Member>& members, const Certificate& certificate) {
+  for (size_t k = 0; k < members.size(); ++k) {
+    std::vector<TensorSlot> slots;
+    for (const uint32_t slot : certificate.members[k].slots)
+      slots.push_back(members[k].slots.at(slot));
+    members[k].slots = std::move(slots);
+  }
+}
+
+FusedModel fuse(std::vector<Member>& members, const FuseOptions& options) {
   const Certificate certificate = prove(members);
   const std::string wrong = checkCertificate(certificate, members);
   if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
-  FusedModel model = stackMembers(members, &certificate);
+  alignSlots(members, certificate);
+  FusedModel model = stackMembers(members);
   model.info["certificate"] = toJson(certificate);
   TrainingOptions training = options.training;
   readTable(training, {}, model.member_names);
