@@ -4,6 +4,7 @@
 #include "chorus/pass.h"
 #include "lib/support/layout_ops.h"
 #include "lib/support/marker_ops.h"
+#include "lib/support/value_types.h"
 
 namespace chorus {
 namespace {
@@ -31,14 +32,6 @@ const Merged* find(const State& state, Value* value) {
   return found == state.merged.end() ? nullptr : &found->second;
 }
 
-std::optional<int64_t> rankOf(const Value* value) {
-  const auto type = value->type()->cast<c10::TensorType>();
-  if (!type) return std::nullopt;
-  const auto rank = type->dim();
-  if (!rank) return std::nullopt;
-  return static_cast<int64_t>(*rank);
-}
-
 // Of a K-first value [K,N,C,...].
 std::optional<int64_t> channelsOf(const Value* value) {
   const auto type = value->type()->cast<c10::TensorType>();
@@ -46,18 +39,6 @@ std::optional<int64_t> channelsOf(const Value* value) {
   const auto sizes = type->sizes().sizes();
   if (!sizes || sizes->size() < 3) return std::nullopt;
   return (*sizes)[2];
-}
-
-bool isTensor(const Value* value) { return value->type()->isSubtypeOf(*c10::TensorType::get()); }
-
-// A type of known rank and dtype; sizes only where `sizes` gives them.
-c10::TypePtr typeOfRank(const Value* like, std::optional<int64_t> rank) {
-  const auto type = like->type()->cast<c10::TensorType>();
-  const auto dtype = type ? type->scalarType() : std::nullopt;
-  c10::TensorTypePtr made = c10::TensorType::get();
-  if (rank) made = made->withDim(static_cast<size_t>(*rank));
-  if (dtype) made = made->withScalarType(dtype);
-  return made;
 }
 
 Value* emit(State& state, const Node* from, const char* op, std::vector<NamedValue> arguments) {

@@ -4,6 +4,8 @@
 
 #include <mutex>
 
+#include "lib/support/fault.h"
+
 namespace chorus {
 namespace {
 
@@ -12,6 +14,10 @@ using torch::jit::Stack;
 
 void merge(Stack& stack) {
   const at::Tensor x = torch::jit::pop(stack).toTensor();
+  if (fault("merge_k_innermost")) {
+    torch::jit::push(stack, x.transpose(0, 1).transpose(1, 2).flatten(1, 2));
+    return;
+  }
   // [K,N,C,...] -> [N,K,C,...] -> [N,(K C),...]
   torch::jit::push(stack, x.transpose(0, 1).flatten(1, 2));
 }

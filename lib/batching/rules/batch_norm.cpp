@@ -1,5 +1,6 @@
 #include "chorus/batching_rule.h"
 #include "lib/batching/fold.h"
+#include "lib/support/fault.h"
 
 namespace chorus {
 namespace {
@@ -29,6 +30,7 @@ RuleResult functional(RuleContext& context) {
   const auto training = context.constant(kTraining);
   if (!training || !training->toBool()) return context.decline("not in training");
   std::vector<Value*> outputs = context.emitSame(mergedInputs(context));
+  if (fault("statistics_swapped")) std::swap(outputs[3], outputs[4]);
   outputs[0] = context.unmerge(outputs[0]);
   for (size_t i = 1; i < outputs.size(); ++i) outputs[i] = unmergedParameter(context, outputs[i]);
   return stackedResults(outputs);

@@ -1,5 +1,6 @@
 #include "chorus/batching_rule.h"
 #include "lib/batching/fold.h"
+#include "lib/support/fault.h"
 
 namespace chorus {
 namespace {
@@ -21,8 +22,9 @@ RuleResult sharedWeight(RuleContext& context) {
 
 // x [K,M,I], W [K,O,I], b [K,O] or [O] -> [K,M,O]
 Value* product(RuleContext& context, Value* x) {
-  Value* weight =
-      context.emit("aten::transpose", {context.stacked(kWeight), 1, 2});  // [K,O,I] -> [K,I,O]
+  Value* weight = context.stacked(kWeight);
+  // [K,O,I] -> [K,I,O]
+  if (!fault("weight_not_transposed")) weight = context.emit("aten::transpose", {weight, 1, 2});
   if (context.isNone(kBias)) return context.emit("aten::bmm", {x, weight});
   Value* bias = context.operand(kBias).value;
   if (isStacked(context, kBias))
