@@ -15,8 +15,8 @@ namespace chorus {
 std::vector<c10::IValue> randomInputs(const torch::jit::Graph& graph, uint64_t seed,
                                       const std::vector<bool>& stacked = {}, int64_t k = 2);
 
-/// Runs the graph and prints its outputs, e.g. "output 0: f32[2,3] = 0.25 -1.5 ...", five significant
-/// digits.
+/// Runs the graph and prints its outputs, e.g. "output 0: f32[2,3] = 0.25 -1.5 ...", five
+/// significant digits.
 std::string runGraph(const std::shared_ptr<torch::jit::Graph>& graph,
                      const std::vector<c10::IValue>& inputs, uint64_t seed);
 
