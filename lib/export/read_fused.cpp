@@ -58,6 +58,8 @@ void readTensors(Reader& r) {
     const std::string& name = r.frame.slot_paths[i];
     model.tensors.push_back(model.stacked[i] ? r.stacked(r.module, name)
                                              : r.mustRead(r.module, name));
+    TensorSlot& slot = model.prototype.slots[i];
+    if (slot.role == Role::Constant) slot.value = model.tensors[i];
   }
   model.active = r.stacked(r.chorus, "active");
   model.step = r.stacked(r.chorus, "step");

@@ -33,7 +33,9 @@ FusedModel stackMembers(const std::vector<Member>& members, const Certificate* c
   if (members.empty()) throw Refused(internalError("there are no members to stack"));
   FusedModel model;
   model.prototype = members[0];
-  for (TensorSlot& slot : model.prototype.slots) slot.value = at::Tensor();
+  for (TensorSlot& slot : model.prototype.slots) {
+    if (slot.role != Role::Constant) slot.value = at::Tensor();
+  }
   for (const Member& member : members) {
     model.member_names.push_back(member.name);
     model.member_seeds.push_back(member.seed);
