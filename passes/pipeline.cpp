@@ -17,6 +17,7 @@ const std::vector<std::string>& fusedPipeline() {
   static const std::vector<std::string> passes = {
       "layout",          // K first or channel-merged, per value
       "lower-layout",    // the conversions that remain, as aten ops
+      "channels-last",   // the format in which grouped convolutions are fast
       "pool-constants",  // rules insert constants where they need them
       "dead-code",
       "erase-shapes",  // sizes were the example's

@@ -44,9 +44,9 @@ DataRoles rolesOf(const RunOptions& options, const FusedModel& model) {
   roles.with_target = options.predict.empty() && findLoss(model.loss->name).takes_target;
   if (!options.keys.empty()) {
     roles.keys = splitText(options.keys, ',');
-  } else if (inputs == 1) {
+  } else if (const size_t wanted = inputs + (roles.with_target ? 1 : 0); wanted <= 2) {
     roles.keys = {"x"};
-    if (roles.with_target) roles.keys.push_back("y");
+    if (wanted == 2) roles.keys.push_back("y");
   } else {
     throw Refused(usage("the model takes " + std::to_string(inputs) +
                         " inputs: --keys has to name their arrays" +
