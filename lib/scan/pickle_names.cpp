@@ -1,5 +1,7 @@
 #include "lib/scan/pickle_names.h"
 
+#include "lib/scan/pickle_scan.h"
+
 #include <algorithm>
 #include <array>
 
@@ -46,6 +48,17 @@ std::optional<uint64_t> storageElementBytes(std::string_view name) {
     if (storage.name == name) return storage.bytes;
   }
   return std::nullopt;
+}
+
+bool pickleHoldsObjects(const std::string& bytes) {
+  // GLOBAL is "c", module, newline, name, newline.
+  for (size_t at = bytes.find('c'); at != std::string::npos; at = bytes.find('c', at + 1)) {
+    const size_t end = bytes.find('\n', at);
+    if (end == std::string::npos) break;
+    const std::string module = bytes.substr(at + 1, std::min<size_t>(end - at - 1, 200));
+    if (module.starts_with("torch.nn.modules") || module == "__main__") return true;
+  }
+  return false;
 }
 
 }  // namespace chorus::scan

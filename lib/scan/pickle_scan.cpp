@@ -388,15 +388,4 @@ void scanPickle(const std::string& bytes, const PickleContext& context) {
   Walker(bytes, context).run();
 }
 
-bool pickleHoldsObjects(const std::string& bytes) {
-  // GLOBAL is "c", module, newline, name, newline.
-  for (size_t at = bytes.find('c'); at != std::string::npos; at = bytes.find('c', at + 1)) {
-    const size_t end = bytes.find('\n', at);
-    if (end == std::string::npos) break;
-    const std::string module = bytes.substr(at + 1, std::min<size_t>(end - at - 1, 200));
-    if (module.starts_with("torch.nn.modules") || module == "__main__") return true;
-  }
-  return false;
-}
-
 }  // namespace chorus::scan

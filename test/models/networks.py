@@ -15,7 +15,7 @@ def lenet():
 def conv_bn_dropout():
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.0),
-        nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(2),
+        nn.Conv2d(8, 8, 3, padding=1, groups=2, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(2),
         nn.Flatten(), nn.Dropout(0.0), nn.Linear(32, 4),
     )
 
@@ -35,7 +35,7 @@ def torchvision_model(name, **options):
 
 SMALL = {
     "mlp": (lambda: MLP(6, 8, 8, 4), (6,), 4),
-    "lenet": (lenet, (1, 12, 12), 5),
+    "lenet": (lenet, (1, 16, 16), 5),
     "conv_bn_dropout": (conv_bn_dropout, (3, 8, 8), 4),
 }
 LARGE = {

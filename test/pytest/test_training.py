@@ -70,7 +70,7 @@ def test_chorus_run_equals_eager(tmp_path, name, k, kind, optimizer, dtype):
         want, _ = reference(build, i, k, optimizer, dtype, x, y)
         want.eval()
         with torch.no_grad():
-            assert torch.allclose(member.eval()(x[:N]), want(x[:N]), rtol=1e-3, atol=1e-4)
+            assert torch.allclose(member.eval()(x[:N]), want(x[:N]), rtol=1e-3, atol=1e-4), f"member {i} in eval mode"
 
 
 @pytest.mark.parametrize("name,k,kind,optimizer", [("mlp", 3, "trace", "adamw"), ("conv_bn_dropout", 2, "script", "sgd")])
