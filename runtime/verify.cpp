@@ -298,6 +298,22 @@ Difference compare(const FusedModel& model, const std::vector<Member>& members,
   return worst;
 }
 
+/// In the members' own precision a failure is the network's, or ours: it is told apart by the
+/// member's own code.
+Difference compareAsGiven(const FusedModel& model, const std::vector<Member>& members,
+                          const VerifyOptions& options, const Precision& precision, bool trains) {
+  try {
+    return compare(model, members, options, precision, trains);
+  } catch (const c10::Error& failure) {
+    const std::string why = failure.what_without_backtrace();
+    throw Refused(error("the network cannot be run and trained on examples of these shapes: " +
+                            why.substr(0, why.find('\n')),
+                        Place{members[0].path, "", "", ""})
+                      .note("it may fail in PyTorch as well")
+                      .helpWith("--no-verify fuses it without this check"));
+  }
+}
+
 }  // namespace
 
 VerifyReport verify(const FusedModel& model, const std::vector<Member>& members,
@@ -322,7 +338,7 @@ VerifyReport verify(const FusedModel& model, const std::vector<Member>& members,
   }
   if (!used.dtype || worst.relative > used.tolerance) {
     used = plain;
-    worst = compare(checked, members, options, plain, trains);
+    worst = compareAsGiven(checked, members, options, plain, trains);
   }
   if (worst.relative > used.tolerance) {
     throw Refused(

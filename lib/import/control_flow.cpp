@@ -31,8 +31,7 @@ bool Specializer::decide(const Node& node, const AbstractPtr& condition) {
   if (!condition->varies) return first;
   const bool other_raises = raises(*node.blocks().at(first ? 1 : 0));
   if (first == second && other_raises) return first;
-  if (request_.first_n == request_.second_n) return first;
-  throw BatchSizeFixed{place(&node), "a branch depends on the batch size"};
+  refuseUnsupported(&node, "a branch depends on the batch size");
 }
 
 void Specializer::runIf(const Node& node, Frame& frame) {
@@ -49,7 +48,7 @@ void Specializer::runLoop(const Node& node, Frame& frame) {
   const AbstractPtr trips = frame.at(node.inputs()[0]);
   if (trips->number) refuseUnsupported(&node, "a loop's length depends on the values of a tensor");
   if (trips->varies && trips->first.toInt() != trips->second.toInt()) {
-    throw BatchSizeFixed{place(&node), "a loop's length depends on the batch size"};
+    refuseUnsupported(&node, "a loop's length depends on the batch size");
   }
   std::vector<AbstractPtr> carried;
   for (size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(frame.at(node.inputs()[i]));

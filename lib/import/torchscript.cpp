@@ -1,6 +1,7 @@
 // TorchScript archive -> Member.
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/import_read.h>
 
 #include <filesystem>
 
@@ -49,6 +50,30 @@ std::vector<InputSpec> specsOf(const Graph& graph) {
   return specs;
 }
 
+/// The example inputs as the trace stored them, where LibTorch did not put their types on the graph
+/// (a forward method that assigns to slices). Their records hold no values: only the shapes may be
+/// read.
+std::vector<InputSpec> storedInputs(const std::string& path) {
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  if (!reader.hasRecord("traced_inputs.pkl")) return {};
+  const c10::IValue stored =
+      torch::jit::readArchiveAndTensors("traced_inputs", "", "traced_inputs/", std::nullopt,
+                                        std::nullopt, c10::Device(at::kCPU), reader);
+  std::vector<InputSpec> specs;
+  for (const auto& entry : stored.toGenericDict()) {
+    if (entry.key().toStringRef() != "forward") continue;
+    if (!entry.value().isList()) return {};
+    for (const c10::IValue& input : entry.value().toListRef()) {
+      if (!input.isTensor()) return {};
+      InputSpec spec;
+      spec.dtype = input.toTensor().scalar_type();
+      for (const int64_t size : input.toTensor().sizes()) spec.sizes.push_back(size);
+      specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
 Loaded load(const std::string& path) {
   const auto read = [&](bool restore_shapes) {
     torch::jit::ExtraFilesMap extra{{"traced_inputs.pkl", ""}};
@@ -67,6 +92,7 @@ Loaded load(const std::string& path) {
     } catch (const std::exception&) {
       loaded.module = read(false);  // inputs that are not tensors cannot be restored
     }
+    if (loaded.traced_inputs.empty()) loaded.traced_inputs = storedInputs(path);
   } catch (const std::exception& failure) {
     throw Refused(
         error("LibTorch cannot load it: " + firstLine(failure.what()), Place{path, "", "", ""}));

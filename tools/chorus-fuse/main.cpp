@@ -148,6 +148,14 @@ int run(const std::vector<std::string>& arguments) {
     refuseOverwriting(options.output, paths);
     requireWritable(options.output);
   }
+  if (!options.report.empty()) {
+    std::vector<std::string> others = paths;
+    if (!options.plan) others.push_back(options.output);
+    if (options.report == options.output)
+      throw Refused(usage("--report and --output name the same file"));
+    refuseOverwriting(options.report, others);
+    requireWritable(options.report);
+  }
   std::vector<Member> members = importAll(paths, options);
   if (options.replicate > 0) members = replicate(members.at(0), options);
   sayRemarks(members, !options.training.loss.empty());
