@@ -5,6 +5,8 @@
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include "lib/export/module_tree.h"
+
 namespace chorus {
 namespace {
 
@@ -60,16 +62,6 @@ void replaceDropouts(torch::jit::Block* block) {
     node->output()->replaceAllUsesWith(made->output());
     node->destroy();
   }
-}
-
-at::Tensor tensorAt(const Module& module, const std::string& path) {
-  Module at = module;
-  size_t begin = 0;
-  for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', begin)) {
-    at = at.attr(path.substr(begin, dot - begin)).toModule();
-    begin = dot + 1;
-  }
-  return at.attr(path.substr(begin)).toTensor();
 }
 
 }  // namespace

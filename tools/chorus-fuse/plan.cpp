@@ -55,14 +55,9 @@ std::string planText(const FusedModel& model, const std::vector<Decision>& decis
     if (decision.kind == Decision::Kind::Fused) ++row.fused;
     if (decision.kind != Decision::Kind::PerMember) continue;
     ++row.per_member;
-    row.note = decision.reason +
-               (placeText(decision.place).empty() ? "" : ", first at " + placeText(decision.place));
-    for (const Decision& first : decisions) {
-      if (first.op != decision.op || first.kind != Decision::Kind::PerMember) continue;
-      row.note = first.reason +
-                 (placeText(first.place).empty() ? "" : ", first at " + placeText(first.place));
-      break;
-    }
+    if (!row.note.empty()) continue;  // the first one's
+    const std::string place = placeText(decision.place);
+    row.note = decision.reason + (place.empty() ? "" : ", first at " + place);
   }
   Table table{{"op", "fused", "shared", "per member", ""}, {}};
   for (const auto& [op, row] : rows) {
