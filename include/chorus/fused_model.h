@@ -73,6 +73,8 @@ torch::jit::Module buildModule(const FusedModel& model, const BuildOptions& opti
 
 /// Writes to a temporary file beside `path`, syncs, renames.
 void writeFused(const FusedModel& model, const std::string& path);
+/// The same bytes, for programs that keep the file in memory.
+void writeFused(const FusedModel& model, std::ostream& stream);
 /// Throws Refused where the file is not a fused file, is hostile, or is of a newer format.
 FusedModel readFused(const std::string& path);
 bool isFusedFile(const std::string& path);

@@ -5,11 +5,15 @@
 
 namespace chorus {
 
-void writeFused(const FusedModel& model, const std::string& path) {
+void writeFused(const FusedModel& model, std::ostream& stream) {
   torch::jit::Module module = buildModule(model);
   module.train();
   const torch::jit::ExtraFilesMap extra = {{"chorus.json", fusedJson(model).dump(1) + "\n"}};
-  writeAtomically(path, [&](std::ostream& stream) { module.save(stream, extra); });
+  module.save(stream, extra);
+}
+
+void writeFused(const FusedModel& model, const std::string& path) {
+  writeAtomically(path, [&](std::ostream& stream) { writeFused(model, stream); });
 }
 
 }  // namespace chorus
