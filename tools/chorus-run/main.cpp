@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 
 #include "lib/support/atomic_file.h"
+#include "runtime/allocator.h"
 #include "runtime/npz_writer.h"
 #include "tools/chorus-run/model_file.h"
 #include "tools/chorus-run/report.h"
@@ -24,6 +25,7 @@ void writePredictions(const std::string& path, const std::vector<at::Tensor>& ou
 int run(const std::vector<std::string>& arguments) {
   auto options = parseRunOptions(arguments);
   if (!options) return 0;
+  keepFreedMemory();
   if (options->threads > 0) at::set_num_threads(options->threads);
   Diagnostics diagnostics;
   ModelFile file = readModel(*options, diagnostics);
