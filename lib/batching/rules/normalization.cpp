@@ -15,13 +15,18 @@ RuleResult overLastDims(RuleContext& context, size_t parameters) {
     for (size_t i = 2; i < parameters; ++i) inputs[i] = context.constantOf(c10::IValue());
   }
   Value* y = context.emitSame(inputs)[0];
-  for (size_t i = 2; outside && i < parameters; ++i) {
-    if (context.isNone(i)) continue;
-    // [K,D] -> [K,1,...,D]; a shared [D] broadcasts as it is
-    Value* parameter = isStacked(context, i) ? context.stackedAtRank(i, context.rank(0))
-                                             : context.operand(i).value;
-    y = context.emit(i == 2 ? "aten::mul" : "aten::add", {y, parameter});
-  }
+  if (!outside) return stackedResults({y});
+  // [K,D] -> [K,1,...,D]; a shared [D] broadcasts as it is
+  const auto parameter = [&](size_t i) -> Value* {
+    if (i >= parameters || context.isNone(i)) return nullptr;
+    return isStacked(context, i) ? context.stackedAtRank(i, context.rank(0))
+                                 : context.operand(i).value;
+  };
+  Value* weight = parameter(2);
+  Value* bias = parameter(3);
+  if (weight && bias) return stackedResults({context.emit("aten::addcmul", {bias, y, weight})});
+  if (weight) y = context.emit("aten::mul", {y, weight});
+  if (bias) y = context.emit("aten::add", {y, bias});
   return stackedResults({y});
 }
 
