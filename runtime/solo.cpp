@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include "lib/export/module_tree.h"
+#include "runtime/solo_recurrent.h"
 
 namespace chorus {
 namespace {
@@ -48,18 +49,21 @@ void registerSoloOps() {
 void replaceDropouts(torch::jit::Block* block) {
   static const std::set<std::string> names = {"dropout", "dropout_", "feature_dropout",
                                               "feature_dropout_"};
-  std::vector<Node*> found;
+  std::vector<std::pair<Node*, c10::Symbol>> found;
   for (Node* node : block->nodes()) {
     for (torch::jit::Block* inner : node->blocks()) replaceDropouts(inner);
-    if (node->kind().is_aten() && names.count(node->kind().toUnqualString())) found.push_back(node);
+    const std::string name = node->kind().toUnqualString();
+    if (node->kind().is_aten() && names.count(name))
+      found.emplace_back(node, c10::Symbol::fromQualString("chorus::solo_" + name));
+    if (const auto kind = soloRecurrent(node)) found.emplace_back(node, *kind);
   }
-  for (Node* node : found) {
-    const auto kind =
-        c10::Symbol::fromQualString(std::string("chorus::solo_") + node->kind().toUnqualString());
+  for (const auto& [node, kind] : found) {
     torch::jit::WithInsertPoint here(node);
-    Node* made = node->owningGraph()->insertNode(node->owningGraph()->create(kind, node->inputs()));
-    made->output()->setType(node->output()->type());
-    node->output()->replaceAllUsesWith(made->output());
+    torch::jit::Graph& graph = *node->owningGraph();
+    Node* made = graph.insertNode(graph.create(kind, node->inputs(), node->outputs().size()));
+    for (size_t i = 0; i < node->outputs().size(); ++i)
+      made->output(i)->setType(node->output(i)->type());
+    node->replaceAllUsesWith(made);
     node->destroy();
   }
 }
@@ -85,6 +89,7 @@ void flattenResult(const torch::jit::IValue& value, std::vector<at::Tensor>& ten
 SoloMember::SoloMember(const Member& member, std::optional<at::ScalarType> dtype)
     : module_(torch::jit::load(member.path)) {
   registerSoloOps();
+  registerSoloRecurrentOps();
   if (dtype) module_.to(*dtype);
   {
     at::NoGradGuard no_grad;

@@ -126,6 +126,15 @@ AbstractPtr Specializer::constant(const Node& node) {
 }
 
 AbstractPtr Specializer::constantTensor(const at::Tensor& tensor) {
+  // A list attribute holds the module's own parameters (`_flat_weights` of a recurrent network).
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const TensorSlot& slot = slots_[i];
+    if (slot.role != Role::Constant && slot.value.defined() && tensor.numel() > 0 &&
+        tensor.is_same_size(slot.value) && tensor.data_ptr() == slot.value.data_ptr() &&
+        tensor.strides() == slot.value.strides()) {
+      return tensorOf(slot_cells_[i]);
+    }
+  }
   // One slot per contents: traces repeat the same constant for every layer.
   for (size_t i = 0; i < slots_.size(); ++i) {
     const TensorSlot& slot = slots_[i];

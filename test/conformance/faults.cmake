@@ -9,7 +9,8 @@ foreach(pair
         "broadcast_misaligned add"
         "scalar_promotes add"
         "embedding_without_offset embedding"
-        "reduces_over_members mean")
+        "reduces_over_members mean"
+        "recurrent_weights_swapped gru")
   separate_arguments(words UNIX_COMMAND "${pair}")
   list(GET words 0 fault)
   list(GET words 1 op)
