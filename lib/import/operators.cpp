@@ -294,7 +294,12 @@ std::vector<AbstractPtr> Specializer::emit(const Node* at, const std::string& na
                     : insertByPosition(*graph_, name, inputs);
   if (!made) refuseUnsupported(at, "the operation " + name + " with these arguments");
   for (size_t i = 0; same && i < at->outputs().size(); ++i) {
-    made->outputs()[i]->setType(c10::unshapedType(at->outputs()[i]->type()));
+    // LibTorch's own shape propagation calls the list that chunk returns a tensor.
+    const auto* schema = made->maybeSchema();
+    const c10::TypePtr type =
+        schema && i < schema->returns().size() ? schema->returns()[i].type() : nullptr;
+    const bool list = type && type->isSubtypeOf(*c10::ListType::ofTensors());
+    made->outputs()[i]->setType(list ? type : c10::unshapedType(at->outputs()[i]->type()));
   }
   stamp(made, at);
   Stack first, second;
