@@ -196,6 +196,7 @@ int64_t markBatch(std::vector<InputSpec>& specs) {
   }
   if (specs.empty() || specs[0].sizes.empty()) return 0;
   const int64_t n = *specs[0].sizes[0];
+  if (n == 0) return 0;  // a batch of none says nothing about others
   for (InputSpec& spec : specs) {
     if (!spec.sizes.empty() && *spec.sizes[0] == n) spec.sizes[0] = std::nullopt;
   }
