@@ -62,15 +62,26 @@ int64_t takeOneRow(const Node* node, Stack& inputs) {
   return x.size(0);
 }
 
-Stack runOnZeros(torch::jit::Operation& operation, const Stack& inputs) {
+/// In place of meta tensors: zeros, or where an op divides by them, ones.
+Stack onCpu(const Stack& inputs, int64_t value_of_all) {
   Stack stack;
   for (const c10::IValue& value : inputs) {
     c10::IValue mapped = value.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : value;
-    stack.push_back(mapTensors(mapped, [](const at::Tensor& t) {
-      return t.is_meta() ? at::zeros(t.sizes(), t.options().device(at::kCPU)) : t;
+    stack.push_back(mapTensors(mapped, [value_of_all](const at::Tensor& t) {
+      return t.is_meta() ? at::full(t.sizes(), value_of_all, t.options().device(at::kCPU)) : t;
     }));
   }
-  operation(stack);
+  return stack;
+}
+
+Stack runOnZeros(torch::jit::Operation& operation, const Stack& inputs) {
+  Stack stack = onCpu(inputs, 0);
+  try {
+    operation(stack);
+  } catch (const std::exception&) {
+    stack = onCpu(inputs, 1);
+    operation(stack);
+  }
   for (c10::IValue& value : stack) {
     value = mapTensors(value, [](const at::Tensor& t) { return t.to(at::kMeta); });
   }
