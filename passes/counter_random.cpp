@@ -1,3 +1,5 @@
+#include "passes/counter_random.h"
+
 #include <cmath>
 
 #include "chorus/diagnostics.h"
@@ -23,6 +25,9 @@ const std::set<std::string> kAlwaysRandom = {
 const std::set<std::string> kDropouts = {"aten::dropout", "aten::feature_dropout",
                                          "aten::alpha_dropout", "aten::feature_alpha_dropout"};
 
+/// What is left of a dropout of which every member has its own p (lib/batching/varying_dropout.cpp).
+const std::string kKept = "chorus::kept";
+
 std::optional<c10::IValue> constantArgument(const Node* node, const std::string& name) {
   const auto index = node->schema().argumentIndexWithName(name);
   if (!index) return std::nullopt;
@@ -39,9 +44,11 @@ bool isPositive(const Node* node, const std::string& probability) {
   return !value || (value->isDouble() && value->toDouble() > 0);
 }
 
-bool draws(const Node* node) {
+}  // namespace
+
+bool drawsFromCounters(const Node* node) {
   const std::string op = node->kind().toQualString();
-  if (kAlwaysRandom.count(op)) return true;
+  if (kAlwaysRandom.count(op) || op == kKept) return true;
   if (kDropouts.count(op)) return isOn(node, "train");
   if (op == "aten::rrelu") return isOn(node, "training");
   if (op == "aten::rrelu_with_noise") return isOn(node, "training");
@@ -51,6 +58,8 @@ bool draws(const Node* node) {
   }
   return false;
 }
+
+namespace {
 
 /// Emits in place of `node`: what is inserted takes its source range and scope.
 struct Replacement {
@@ -139,12 +148,17 @@ Value* rewriteDropout(Replacement& emit, int64_t index) {
 void run(std::shared_ptr<Graph>& graph) {
   std::vector<Node*> random;
   for (Node* node : graph->nodes()) {
-    if (draws(node)) random.push_back(node);
+    if (drawsFromCounters(node)) random.push_back(node);
   }
   for (size_t i = 0; i < random.size(); ++i) {
     Node* node = random[i];
-    if (!kDropouts.count(node->kind().toQualString())) refuse(node);
+    const std::string op = node->kind().toQualString();
     torch::jit::WithInsertPoint here(node);
+    if (op == kKept) {
+      node->replaceInput(2, graph->insertConstant(static_cast<int64_t>(i)));
+      continue;
+    }
+    if (!kDropouts.count(op)) refuse(node);
     Replacement emit{*graph, node};
     node->output()->replaceAllUsesWith(rewriteDropout(emit, static_cast<int64_t>(i)));
     node->destroy();
@@ -160,6 +174,7 @@ Pass counter_random() {
           "feature_dropout draws one\n"
           "number per channel; alpha_dropout keeps PyTorch's scale and shift. Dropouts with p = 0 "
           "go, but count.\n"
+          "chorus::kept (a dropout of which every member has its own p) gets its number.\n"
           "Refuses every other op that draws. The runtime registers chorus::keep_mask "
           "(chorus/random.h).",
           /*optional=*/false, run};

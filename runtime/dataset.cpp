@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "lib/export/state.h"
+
 namespace chorus {
 namespace {
 
@@ -183,26 +185,6 @@ struct Checker {
 
 }  // namespace
 
-LossRequest lossRequestOf(const FusedModel& model, const LossSpec& loss) {
-  LossRequest request;
-  request.spec = loss;
-  request.k = model.k();
-  const CanonicalGraph& train = model.prototype.train;
-  for (size_t i = 0; i < train.n_outputs; ++i) {
-    const auto type = train.graph->outputs()[i]->type()->cast<c10::TensorType>();
-    if (!type || !type->dim() || !type->scalarType()) {
-      throw Refused(internalError("output " + std::to_string(i) +
-                                  " of the train graph has no rank or dtype"));
-    }
-    request.output_ranks.push_back(*type->dim());
-    request.output_dtypes.push_back(*type->scalarType());
-    std::vector<std::optional<int64_t>> sizes;
-    for (size_t d = 0; d < *type->dim(); ++d) sizes.push_back(type->sizes()[d]);
-    request.output_sizes.push_back(std::move(sizes));
-  }
-  return request;
-}
-
 Dataset makeDataset(const std::map<std::string, at::Tensor>& arrays, const std::string& path,
                     const DataRoles& roles, const FusedModel& model, Diagnostics& diagnostics) {
   const Checker checker{path, model, diagnostics};
@@ -224,7 +206,7 @@ Dataset makeDataset(const std::map<std::string, at::Tensor>& arrays, const std::
   }
   if (roles.with_target) {
     DataArray array = checker.pick(arrays, roles.keys.back(), roles.stacked.back());
-    const LossRequest request = lossRequestOf(model, *model.loss);
+    const LossRequest request = lossRequest(model);
     const TargetRule rule = findLoss(model.loss->name).target(request);
     checker.checkTarget(array, rule, request.output_dtypes.front());
     if (!data.inputs.empty()) checker.checkRows(array, data.inputs.front());

@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include "chorus/diagnostics.h"
+#include "lib/export/fused_json.h"
 #include "runtime/solo.h"
 
 namespace chorus {
@@ -26,8 +27,26 @@ Executor::Executor(const FusedModel& model, uint64_t seed) {
   BuildOptions options;
   options.counter_based_random = true;
   module_ = buildModule(model, options);
-  if (model.optimizer && model.loss) train_step_ = &methodOf(module_, "train_step");
+  chorus_ = module_.attr(chorusName(model)).toModule();
   random_ = {seed, model.member_seeds, std::vector<int64_t>(model.k(), 0)};
+  random_nodes_ = model.random_nodes;
+}
+
+void Executor::train() {
+  module_.train();
+  random_.nodes.clear();
+  for (const RandomNodes& nodes : random_nodes_) random_.nodes.push_back(nodes.train);
+}
+
+void Executor::eval() {
+  module_.eval();
+  random_.nodes.clear();
+  for (const RandomNodes& nodes : random_nodes_) random_.nodes.push_back(nodes.eval);
+}
+
+void Executor::setHyperparameter(const std::string& name, const std::vector<double>& values) {
+  const at::NoGradGuard no_grad;
+  chorus_.attr(name).toTensor().copy_(at::tensor(values, at::kDouble));
 }
 
 void Executor::push(const Batch& batch) {
@@ -37,11 +56,25 @@ void Executor::push(const Batch& batch) {
   if (batch.target.defined()) stack_.emplace_back(batch.target);
 }
 
-at::Tensor Executor::trainStep(const Batch& batch) {
+StepResult Executor::step(const Batch& batch, const at::Tensor& scale) {
   const RandomScope scope(random_);
   push(batch);
-  train_step_->run(stack_);
-  return stack_.back().toTensor().detach();
+  stack_.emplace_back(scale.defined() ? c10::IValue(scale) : c10::IValue());
+  methodOf(module_, "chorus_step").run(stack_);
+  const auto& result = stack_.back().toTupleRef().elements();
+  StepResult step{result[0].toTensor(), result[1].toTensorVector(), result[2].toTensorVector(),
+                  result[3].toTensorVector()};
+  stack_.clear();
+  return step;
+}
+
+void Executor::apply(const std::vector<at::Tensor>& updates) {
+  if (updates.empty()) return;
+  const at::NoGradGuard no_grad;
+  stack_.clear();
+  stack_.emplace_back(module_._ivalue());
+  stack_.emplace_back(updates);
+  methodOf(module_, "chorus_apply").run(stack_);
 }
 
 std::pair<at::Tensor, std::vector<at::Tensor>> Executor::gradients(const Batch& batch) {

@@ -9,19 +9,31 @@
 
 namespace chorus {
 
+/// What a forward and backward pass gives. Buffers have not moved yet: see Executor::apply.
+struct StepResult {
+  at::Tensor losses;                  ///< [K]
+  std::vector<at::Tensor> outputs;    ///< [K,...]; they hold the graph that made them no longer
+  std::vector<at::Tensor> gradients;  ///< [K,...] in the order of trainableSlots; empty: [0]
+  std::vector<at::Tensor> updates;    ///< new values of buffers
+};
+
 class Executor {
  public:
   /// Sets LibTorch's process switches for straight-line graphs (no profiling, no graph optimiser).
   Executor(const FusedModel& model, uint64_t seed);
 
-  void train() { module_.train(); }
-  void eval() { module_.eval(); }
+  void train();
+  void eval();
 
-  /// One update on one batch: the losses [K].
-  at::Tensor trainStep(const Batch& batch);
-  /// Losses [K] and gradients [K,...] of their sum.
+  /// Gradients of the sum of `scale` [K] times the losses; undefined: of the losses.
+  StepResult step(const Batch& batch, const at::Tensor& scale = {});
+  /// Buffers of active members take their new values.
+  void apply(const std::vector<at::Tensor>& updates);
+  /// Losses [K] and gradients [K,...] of their sum; buffers move.
   std::pair<at::Tensor, std::vector<at::Tensor>> gradients(const Batch& batch);
   void update(const std::vector<at::Tensor>& gradients);
+  /// New values of a hyperparameter, e.g. "lr" or "lr_g1".
+  void setHyperparameter(const std::string& name, const std::vector<double>& values);
   /// The model's tensors in the order of Member::output, stacked, without gradients.
   std::vector<at::Tensor> outputs(const Batch& batch);
   /// Losses [K] of outputs that have been computed already.
@@ -33,9 +45,9 @@ class Executor {
  private:
   void push(const Batch& batch);
 
-  torch::jit::Module module_;
-  torch::jit::Function* train_step_ = nullptr;
+  torch::jit::Module module_, chorus_;
   RandomContext random_;
+  std::vector<RandomNodes> random_nodes_;
   torch::jit::Stack stack_;
 };
 

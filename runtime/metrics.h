@@ -1,39 +1,69 @@
-// Running means over the batches of an epoch, per member.
+// Running losses and metrics over the batches of an epoch, per member.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
+
 #include "chorus/dataset.h"
 #include "chorus/fused_model.h"
+#include "runtime/epoch_plan.h"
 
 namespace chorus {
 
 /// Mean over rows of losses that are means over batches: batches weigh by their rows.
 class LossMean {
  public:
-  /// losses: [K]; detached.
-  void add(const at::Tensor& losses, int64_t rows);
+  explicit LossMean(size_t k) : sums_(k, 0.0), rows_(k, 0.0) {}
+  /// losses: [n], of the group's members.
+  void add(const at::Tensor& losses, const SubGroup& group);
+  /// NaN where a member had no rows.
   std::vector<double> values() const;
 
- private:
-  at::Tensor sum_;  ///< [K] fp64
-  int64_t rows_ = 0;
+  std::vector<double> sums_, rows_;  ///< for checkpoints
 };
 
-/// Share of right class numbers; elements with an ignored target do not count.
-class Accuracy {
+/// What can be asked for with --metric; all are means over rows, per member:
+///
+///   accuracy   share of right class numbers; elements with an ignored target do not count
+///   topN       the right class is among the N largest, e.g. top5
+///   f1         macro average over the classes (of one logit per row: of class 1)
+///   auroc      of one logit or two classes; of more classes the mean of one against the others
+///   mse, mae   over all elements
+///   r2         1 - residual / total sum of squares, mean over the columns
+///   perplexity exp of the loss
+class Metrics {
  public:
-  /// Class targets are integers one rank below the output, classes in the member's dim 1 (dim 0 of
-  /// rank 1).
-  static bool applies(const FusedModel& model, const Dataset& data);
-  explicit Accuracy(const FusedModel& model);
-  /// output: [K,N,C,...]; target: shared [N,...] or stacked [K,N,...].
-  void add(const at::Tensor& output, const at::Tensor& target);
-  std::vector<double> values() const;
+  /// Throws Refused: usage for unknown names, error where one does not fit the model and its data.
+  Metrics(const FusedModel& model, const Dataset& data, const std::vector<std::string>& names);
+
+  bool empty() const { return names_.empty(); }
+  /// output: [n,N,...] of the group's members; target: shared [N,...] or stacked [n,N,...].
+  void add(const at::Tensor& output, const at::Tensor& target, const SubGroup& group);
+  /// `loss`: the mean losses, for perplexity.
+  std::map<std::string, std::vector<double>> values(const std::vector<double>& loss) const;
+
+  /// Running sums by name, [K,...] fp64, for checkpoints.
+  std::map<std::string, at::Tensor> sums;
 
  private:
+  at::Tensor& sum(const std::string& name, at::IntArrayRef sizes);
+  void addSums(const std::string& name, const at::Tensor& values, const SubGroup& group);
+  void addClasses(const std::string& name, const at::Tensor& output, const at::Tensor& target,
+                  const SubGroup& group);
+  void addNumbers(const std::string& name, const at::Tensor& output, const at::Tensor& target,
+                  const SubGroup& group);
+  void addScores(const at::Tensor& output, const at::Tensor& target, const SubGroup& group);
+
+  int64_t k_;
+  std::vector<std::string> names_;
   std::vector<int64_t> ignored_;
-  at::Tensor right_, counted_;  ///< [K] fp64
+  bool class_target_ = false;
+  std::vector<std::vector<std::pair<at::Tensor, at::Tensor>>> scores_;  ///< per member, of auroc
 };
+
+/// Area under the curve of `scores` [N] for flags [N]; ties count half. NaN where only one class is
+/// there.
+double areaUnderCurve(const at::Tensor& scores, const at::Tensor& flags);
 
 }  // namespace chorus

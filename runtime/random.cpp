@@ -117,7 +117,11 @@ RandomScope::RandomScope(const RandomContext& context) : outer_(current_context)
 }
 RandomScope::~RandomScope() { current_context = outer_; }
 
-at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked) {
+namespace {
+
+/// One rule per member, or one for all.
+at::Tensor drawMasks(const at::Tensor& like, const std::vector<MaskRule>& rules, int64_t node,
+                     bool stacked) {
   const RandomContext* context = current_context;
   if (!context) throw Refused(internalError("chorus::keep_mask runs outside of a RandomScope"));
   const size_t members = stacked ? static_cast<size_t>(like.size(0)) : 1;
@@ -126,19 +130,43 @@ at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked
                                 " members, but the run has " +
                                 std::to_string(context->member_seeds.size())));
   }
-  const MaskRule rule = maskRule(p);
-  const uint64_t drawn_node = context->one_node ? 0 : static_cast<uint64_t>(node);
+  const auto numberOf = [&](size_t k) -> uint64_t {
+    if (context->one_node) return 0;
+    const bool own = k < context->nodes.size() && !context->nodes[k].empty();
+    return static_cast<uint64_t>(own ? context->nodes[k].at(static_cast<size_t>(node)) : node);
+  };
   at::Tensor mask = at::empty(like.sizes(), like.options().device(at::kCPU).requires_grad(false));
   const int64_t numel = mask.numel() / static_cast<int64_t>(members);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, mask.scalar_type(), "keep_mask", [&] {
     for (size_t k = 0; k < members; ++k) {
       const RandomStream stream =
           RandomStream::of(Purpose::Mask, context->run_seed, context->member_seeds[k],
-                           static_cast<uint64_t>(context->steps[k]), drawn_node);
-      fillMask(mask.data_ptr<scalar_t>() + static_cast<int64_t>(k) * numel, numel, stream, rule);
+                           static_cast<uint64_t>(context->steps[k]), numberOf(k));
+      fillMask(mask.data_ptr<scalar_t>() + static_cast<int64_t>(k) * numel, numel, stream,
+               rules[rules.size() == 1 ? 0 : k]);
     }
   });
   return like.device().is_cpu() ? mask : mask.to(like.device());
+}
+
+}  // namespace
+
+at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked) {
+  return drawMasks(like, {maskRule(p)}, node, stacked);
+}
+
+at::Tensor keptElements(const at::Tensor& like, const at::Tensor& p, int64_t node, bool stacked) {
+  const at::Tensor each = p.detach().to(at::kCPU, at::kDouble).contiguous().flatten();
+  std::vector<MaskRule> rules;
+  for (int64_t k = 0; k < each.numel(); ++k) {
+    rules.push_back(maskRule(each.data_ptr<double>()[k]));
+    rules.back().scale = 1;
+  }
+  if (rules.size() != (stacked ? static_cast<size_t>(like.size(0)) : 1)) {
+    throw Refused(internalError("chorus::kept has " + std::to_string(rules.size()) +
+                                " probabilities, not one per member"));
+  }
+  return drawMasks(like, rules, node, stacked);
 }
 
 void registerRandomOps() {
@@ -151,6 +179,16 @@ void registerRandomOps() {
           const double p = torch::jit::pop(stack).toDouble();
           const at::Tensor like = torch::jit::pop(stack).toTensor();
           torch::jit::push(stack, keepMask(like, p, node, stacked));
+        },
+        c10::AliasAnalysisKind::FROM_SCHEMA));
+    torch::jit::registerOperator(torch::jit::Operator(
+        "chorus::kept(Tensor like, Tensor p, int node, bool stacked) -> Tensor",
+        [](torch::jit::Stack& stack) {
+          const bool stacked = torch::jit::pop(stack).toBool();
+          const int64_t node = torch::jit::pop(stack).toInt();
+          const at::Tensor p = torch::jit::pop(stack).toTensor();
+          const at::Tensor like = torch::jit::pop(stack).toTensor();
+          torch::jit::push(stack, keptElements(like, p, node, stacked));
         },
         c10::AliasAnalysisKind::FROM_SCHEMA));
     return true;

@@ -4,116 +4,13 @@
 #include <cmath>
 
 #include "lib/export/state.h"
-#include "runtime/executor.h"
-#include "runtime/gradients.h"
-#include "runtime/metrics.h"
+#include "runtime/evaluate.h"
+#include "runtime/watch.h"
 
 namespace chorus {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-void checkBatches(const FusedModel& model, const Dataset& data, int64_t batch_size, bool drop_last,
-                  bool training) {
-  const int64_t rows = data.rows();
-  if (drop_last && rows < batch_size) {
-    throw Refused(error("there are " + std::to_string(rows) + " rows, fewer than a batch of " +
-                            std::to_string(batch_size) + ", and --drop-last leaves none",
-                        Place{data.path}));
-  }
-  if (rows >= batch_size) checkBatch(model, batch_size, training);
-  if (rows % batch_size != 0 && !drop_last) checkBatch(model, rows % batch_size, training);
-}
-
-/// One run of `train`: what its epochs share.
-class Training {
- public:
-  Training(FusedModel& model, const Dataset& data, const TrainOptions& options,
-           const TrainObserver& observer)
-      : model_(model),
-        data_(data),
-        options_(options),
-        observer_(observer),
-        executor_(model, options.seed) {
-    direct_ = options.accumulate == 1 && options.clip_norm.empty() && options.clip_value.empty();
-  }
-
-  Executor& executor() { return executor_; }
-
-  /// Mean losses; NaN for members that rest.
-  std::vector<double> epoch(int64_t number, const std::vector<bool>& active) {
-    const Batches batches(data_, options_.batch_size, options_.drop_last, orderOf(number));
-    executor_.train();
-    LossMean mean;
-    for (int64_t i = 0; i < batches.count(); ++i) {
-      const Batch batch = batches.at(i);
-      mean.add(direct_ ? executor_.trainStep(batch) : microBatch(batch, i, batches.count()),
-               batch.rows);
-      for (size_t k = 0; k < active.size(); ++k) executor_.random().steps[k] += active[k];
-      if (observer_.on_batch) observer_.on_batch(number + 1, i + 1, batches.count());
-    }
-    std::vector<double> losses = mean.values();
-    for (size_t k = 0; k < active.size(); ++k) {
-      if (!active[k]) losses[k] = std::numeric_limits<double>::quiet_NaN();
-    }
-    return losses;
-  }
-
- private:
-  at::Tensor orderOf(int64_t epoch) const {
-    const auto number = static_cast<uint64_t>(epoch);
-    const int64_t rows = data_.rows();
-    if (options_.shuffle == Shuffle::None) return {};
-    if (options_.shuffle == Shuffle::Shared) return sharedOrder(rows, options_.seed, number);
-    std::vector<at::Tensor> orders;
-    for (uint64_t seed : model_.member_seeds)
-      orders.push_back(memberOrder(rows, options_.seed, seed, number));
-    return at::stack(orders);
-  }
-
-  /// Part i of the epoch's cycles of `accumulate` micro-batches; a short last cycle is divided by
-  /// its own count.
-  at::Tensor microBatch(const Batch& batch, int64_t i, int64_t count) {
-    const int64_t cycle = i / options_.accumulate * options_.accumulate;
-    const int64_t parts = std::min(options_.accumulate, count - cycle);
-    auto [losses, gradients] = executor_.gradients(batch);
-    if (parts > 1) accumulateGradients(total_, gradients, parts);
-    if (i - cycle + 1 < parts) return losses;
-    std::vector<at::Tensor> whole = parts > 1 ? std::exchange(total_, {}) : std::move(gradients);
-    if (!options_.clip_norm.empty()) clipNorm(whole, options_.clip_norm);
-    if (!options_.clip_value.empty()) clipValue(whole, options_.clip_value);
-    executor_.update(whole);
-    return losses;
-  }
-
-  FusedModel& model_;
-  const Dataset& data_;
-  const TrainOptions& options_;
-  const TrainObserver& observer_;
-  Executor executor_;
-  bool direct_ = true;
-  std::vector<at::Tensor> total_;
-};
-
-Scores scoresOf(Executor& executor, const FusedModel& model, const Dataset& data,
-                int64_t batch_size) {
-  executor.eval();
-  const bool accuracy_applies = Accuracy::applies(model, data);
-  std::optional<Accuracy> accuracy;
-  if (accuracy_applies) accuracy.emplace(model);
-  LossMean mean;
-  const Batches batches(data, batch_size, /*drop_last=*/false);
-  for (int64_t i = 0; i < batches.count(); ++i) {
-    const Batch batch = batches.at(i);
-    const std::vector<at::Tensor> outputs = executor.outputs(batch);
-    mean.add(executor.loss(outputs, batch.target), batch.rows);
-    if (accuracy) accuracy->add(outputs.front(), batch.target);
-  }
-  Scores scores;
-  scores.loss = mean.values();
-  if (accuracy) scores.metric = accuracy->values();
-  return scores;
-}
 
 /// While members rest, and if a run ends early: afterwards the flags are as they were.
 class ActiveGuard {
@@ -123,92 +20,266 @@ class ActiveGuard {
   ActiveGuard(const ActiveGuard&) = delete;
   ActiveGuard& operator=(const ActiveGuard&) = delete;
 
-  /// Who trains in an epoch, from 0.
-  std::vector<bool> set(int64_t epoch, const std::vector<int64_t>& epochs) {
-    std::vector<bool> active;
-    for (size_t k = 0; k < epochs.size(); ++k) {
-      active.push_back(epoch < epochs[k] && before_.data_ptr<bool>()[k]);
-      flags_.data_ptr<bool>()[k] = active[k];
-    }
-    return active;
-  }
+  bool before(size_t k) const { return before_.data_ptr<bool>()[k]; }
 
  private:
   at::Tensor flags_, before_;
 };
 
-void warnNotFinite(const EpochResult& result, const FusedModel& model, std::vector<bool>& warned,
-                   Diagnostics& diagnostics) {
-  for (size_t k = 0; k < model.k(); ++k) {
-    if (!result.active[k] || warned[k] || std::isfinite(result.train_loss[k])) continue;
-    warned[k] = true;
-    diagnostics.add(warning("the loss of member " + std::to_string(k) + " ('" +
-                            model.member_names[k] + "') is not finite in epoch " +
-                            std::to_string(result.epoch)));
+/// For its lifetime the averaged parameters stand in for the trained ones.
+class AveragedScope {
+ public:
+  explicit AveragedScope(FusedModel& model) : model_(model) { swap(); }
+  ~AveragedScope() { swap(); }
+  AveragedScope(const AveragedScope&) = delete;
+  AveragedScope& operator=(const AveragedScope&) = delete;
+
+ private:
+  void swap() {
+    const at::NoGradGuard no_grad;
+    for (const size_t slot : trainableSlots(model_)) {
+      const auto found = model_.extra.find("ema." + std::to_string(slot));
+      if (found == model_.extra.end()) continue;
+      const at::Tensor p = model_.tensors[slot].detach(), before = p.clone();
+      p.copy_(found->second);
+      found->second.copy_(before);
+    }
   }
+  FusedModel& model_;
+};
+
+/// One run of `train`.
+class Trainer {
+ public:
+  Trainer(FusedModel& model, const Dataset& data, const Dataset* validation,
+          const TrainOptions& options, const TrainObserver& observer, Diagnostics& diagnostics)
+      : model_(model),
+        data_(data),
+        validation_(validation),
+        options_(options),
+        observer_(observer),
+        diagnostics_(diagnostics),
+        active_(model),
+        state_(startState(model)),
+        stepper_(model, options, state_) {
+    startAverages();
+  }
+
+  TrainResult run() {
+    const int64_t last = *std::max_element(options_.epochs.begin(), options_.epochs.end());
+    bool interrupted = false;
+    while (state_.epoch < last && !interrupted && !allDone()) interrupted = !epoch();
+    TrainResult result;
+    result.interrupted = interrupted;
+    if (!interrupted) finish();
+    result.epochs = state_.history;
+    result.members = state_.ends;
+    return result;
+  }
+
+ private:
+  static RunState startState(FusedModel& model) {
+    if (!model.info.is_object() || !model.info.contains("run")) return RunState(model.k());
+    try {
+      RunState state = RunState::fromJson(model.info.at("run"), model.k());
+      for (auto& [name, tensor] : state.metric_sums) {
+        tensor = model.extra.at("metric." + name);
+        model.extra.erase("metric." + name);
+      }
+      model.info.erase("run");
+      return state;
+    } catch (const std::exception& failure) {
+      throw Refused(error("the checkpoint is damaged").note(failure.what()));
+    }
+  }
+
+  void startAverages() {
+    if (options_.ema.empty()) return;
+    for (const size_t slot : trainableSlots(model_)) {
+      at::Tensor& mean = model_.extra["ema." + std::to_string(slot)];
+      if (!mean.defined()) mean = model_.tensors[slot].detach().clone();
+    }
+  }
+
+  bool trains(size_t k) const {
+    return state_.alive[k] && state_.epoch < options_.epochs[k] && active_.before(k);
+  }
+  bool allDone() const {
+    for (size_t k = 0; k < model_.k(); ++k) {
+      if (trains(k)) return false;
+    }
+    return true;
+  }
+
+  /// False: interrupted.
+  bool epoch() {
+    EpochResult result;
+    result.epoch = state_.epoch + 1;
+    // A member that fails within an epoch took part in it, also after a resume.
+    for (size_t k = 0; k < model_.k() && state_.step == 0; ++k) state_.taking_part[k] = trains(k);
+    result.active = state_.taking_part;
+    std::vector<bool> now;
+    for (size_t k = 0; k < model_.k(); ++k) now.push_back(trains(k));
+    const EpochPlan plan(data_, trainingOrders(model_, data_, options_, state_.epoch),
+                         options_.batch_size, options_.drop_last);
+    stepper_.beginEpoch(now);
+    Metrics metrics(model_, data_, trainMetrics());
+    metrics.sums = std::exchange(state_.metric_sums, {});
+    auto begin = Clock::now();
+    for (; state_.step < plan.steps(); ++state_.step) {
+      if (observer_.should_stop && observer_.should_stop()) {
+        state_.seconds += since(begin);
+        checkpoint(metrics, /*urgent=*/true);
+        return false;
+      }
+      stepper_.step(plan, state_.step, state_.losses, metrics, diagnostics_);
+      stopIfAsked();
+      const int64_t every = options_.checkpoint_every;
+      if (every > 0 && (state_.step + 1) % every == 0 && state_.step + 1 < plan.steps()) {
+        ++state_.step;
+        checkpoint(metrics, /*urgent=*/true);
+        --state_.step;
+      }
+      if (observer_.on_batch) {
+        observer_.on_batch(result.epoch, state_.step + 1, plan.steps());
+      }
+    }
+    state_.seconds += since(begin);
+    endEpoch(std::move(result), metrics);
+    return true;
+  }
+
+  /// The metrics that add up step by step; the others are worked out on the validation data only.
+  std::vector<std::string> trainMetrics() const {
+    std::vector<std::string> names = options_.metrics;
+    std::erase_if(names, [](const std::string& name) { return name == "auroc" || name == "f1"; });
+    if (names.empty() && !options_.metrics.empty()) return {"perplexity"};
+    return names;
+  }
+
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  void stopIfAsked() const {
+    if (options_.on_nan != OnNan::Stop) return;
+    for (size_t k = 0; k < model_.k(); ++k) {
+      const std::string& reason = state_.ends[k].reason;
+      if (!reason.ends_with("not finite")) continue;
+      throw Refused(error("the " + reason.substr(0, reason.find(' ')) + " of member " +
+                          std::to_string(k) + " ('" + model_.member_names[k] +
+                          "') is not finite in epoch " + std::to_string(state_.epoch + 1) +
+                          ", step " + std::to_string(state_.step + 1))
+                        .helpWith("--on-nan freeze stops this member only; --on-nan skip leaves "
+                                  "out its update"));
+    }
+  }
+
+  void endEpoch(EpochResult result, const Metrics& metrics) {
+    result.train_loss = state_.losses.values();
+    result.train_metrics = metrics.values(result.train_loss);
+    result.seconds = std::exchange(state_.seconds, 0.0);
+    result.lr = stepper_.values().values.at("lr");
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    for (size_t k = 0; k < model_.k(); ++k) {
+      if (result.active[k]) {
+        state_.ends[k].epochs = result.epoch;
+        continue;
+      }
+      result.train_loss[k] = none;
+      for (auto& [name, values] : result.train_metrics) values[k] = none;
+    }
+    state_.losses = LossMean(model_.k());
+    state_.step = 0;
+    ++state_.epoch;
+    if (validation_) result.validation = score();
+    watch(model_, options_, state_, result, stepper_.values());
+    state_.history.push_back(result);
+    if (observer_.on_epoch) observer_.on_epoch(result);
+    checkpoint(Metrics(model_, data_, {}), /*urgent=*/false);
+  }
+
+  Scores score() {
+    std::optional<AveragedScope> averaged;
+    if (!options_.ema.empty()) averaged.emplace(model_);
+    return scoresOf(model_, *validation_, options_.batch_size.front(), options_.validation_rows,
+                    options_.metrics, [&](const SubGroup& group) -> Executor& {
+                      Executor& executor = stepper_.executorOf(group);
+                      executor.eval();
+                      return executor;
+                    });
+  }
+
+  void checkpoint(const Metrics& metrics, bool urgent) {
+    if (!observer_.checkpoint) return;
+    for (const auto& [name, tensor] : metrics.sums) {
+      model_.extra["metric." + name] = tensor;
+      state_.metric_sums[name] = tensor;
+    }
+    model_.info["run"] = state_.toJson();
+    observer_.checkpoint(model_, urgent);
+    model_.info.erase("run");
+    for (const auto& [name, tensor] : metrics.sums) model_.extra.erase("metric." + name);
+    state_.metric_sums.clear();
+  }
+
+  /// What the trained file holds: the best epoch's state, the averaged parameters.
+  void finish() {
+    std::erase_if(model_.extra,
+                  [](const auto& entry) { return entry.first.rfind("total.", 0) == 0; });
+    if (options_.restore_best) restoreBest(model_, state_);
+    if (options_.ema.empty()) return;
+    const at::NoGradGuard no_grad;
+    for (const size_t slot : trainableSlots(model_)) {
+      const std::string mean = "ema." + std::to_string(slot);
+      const at::Tensor p = model_.tensors[slot].detach();
+      model_.extra["raw." + std::to_string(slot)] = p.clone();
+      p.copy_(model_.extra.at(mean));
+      model_.extra.erase(mean);
+    }
+  }
+
+  FusedModel& model_;
+  const Dataset& data_;
+  const Dataset* validation_;
+  const TrainOptions& options_;
+  const TrainObserver& observer_;
+  Diagnostics& diagnostics_;
+  ActiveGuard active_;
+  RunState state_;
+  Stepper stepper_;
+};
+
+void checkRun(const FusedModel& model, const Dataset& data, const Dataset* validation,
+              const TrainOptions& options) {
+  const EpochPlan plan(data, trainingOrders(model, data, options, 0), options.batch_size,
+                       options.drop_last);
+  for (size_t k = 0; k < model.k(); ++k) {
+    if (plan.steps(k) > 0) continue;
+    throw Refused(error("there are " + std::to_string(plan.rows(k)) +
+                            " rows, fewer than a batch of " +
+                            std::to_string(options.batch_size[k]) + ", and --drop-last leaves none",
+                        Place{data.path}));
+  }
+  checkBatches(model, plan, /*training=*/true);
+  if (!validation) return;
+  checkBatches(model,
+               EpochPlan(*validation,
+                         options.validation_rows.empty() ? std::vector<at::Tensor>(1)
+                                                         : options.validation_rows,
+                         std::vector<int64_t>(model.k(), options.batch_size.front()), false),
+               /*training=*/false);
 }
 
 }  // namespace
 
-std::string metricName(const FusedModel& model, const Dataset& data) {
-  return Accuracy::applies(model, data) ? "accuracy" : "";
-}
-
-std::vector<EpochResult> train(FusedModel& model, const Dataset& data, const Dataset* validation,
-                               const TrainOptions& options, const TrainObserver& observer,
-                               Diagnostics& diagnostics) {
-  checkBatches(model, data, options.batch_size, options.drop_last, /*training=*/true);
-  if (validation) checkBatches(model, *validation, options.batch_size, false, /*training=*/false);
+TrainResult train(FusedModel& model, const Dataset& data, const Dataset* validation,
+                  const TrainOptions& options, const TrainObserver& observer,
+                  Diagnostics& diagnostics) {
+  checkRun(model, data, validation, options);
   // The module works on the state that the model holds.
   model.state = optimizerState(model);
-  Training training(model, data, options, observer);
-  ActiveGuard active(model);
-  std::vector<EpochResult> results;
-  std::vector<bool> warned(model.k(), false);
-  const int64_t last = *std::max_element(options.epochs.begin(), options.epochs.end());
-  for (int64_t epoch = 0; epoch < last; ++epoch) {
-    EpochResult result;
-    result.epoch = epoch + 1;
-    result.active = active.set(epoch, options.epochs);
-    const auto begin = Clock::now();
-    result.train_loss = training.epoch(epoch, result.active);
-    result.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (validation) {
-      result.validation = scoresOf(training.executor(), model, *validation, options.batch_size);
-    }
-    warnNotFinite(result, model, warned, diagnostics);
-    if (observer.on_epoch) observer.on_epoch(result);
-    results.push_back(std::move(result));
-  }
-  return results;
-}
-
-Scores evaluate(const FusedModel& model, const Dataset& data, int64_t batch_size, uint64_t seed) {
-  checkBatches(model, data, batch_size, false, /*training=*/false);
-  Executor executor(model, seed);
-  return scoresOf(executor, model, data, batch_size);
-}
-
-std::vector<at::Tensor> predict(const FusedModel& model, const Dataset& data, int64_t batch_size,
-                                uint64_t seed) {
-  checkBatches(model, data, batch_size, false, /*training=*/false);
-  Executor executor(model, seed);
-  executor.eval();
-  std::vector<std::vector<at::Tensor>> parts;
-  const Batches batches(data, batch_size, /*drop_last=*/false);
-  for (int64_t i = 0; i < batches.count(); ++i) {
-    const std::vector<at::Tensor> outputs = executor.outputs(batches.at(i));
-    parts.resize(outputs.size());
-    for (size_t o = 0; o < outputs.size(); ++o) parts[o].push_back(outputs[o]);
-  }
-  std::vector<at::Tensor> whole;
-  for (const std::vector<at::Tensor>& part : parts) {
-    if (part.front().dim() < 2) {
-      throw Refused(unsupported("predictions of a model whose output has no row dimension"));
-    }
-    whole.push_back(at::cat(part, 1));  // [K,B,...] ... -> [K,N,...]
-  }
-  return whole;
+  return Trainer(model, data, validation, options, observer, diagnostics).run();
 }
 
 }  // namespace chorus

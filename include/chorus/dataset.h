@@ -58,25 +58,4 @@ struct Batch {
   int64_t rows = 0;
 };
 
-/// The batches of one epoch.
-class Batches {
- public:
-  /// `order`: undefined (file order), [N] for all members, or [K,N]: each member its own, then
-  /// shared arrays are gathered into stacked batches. File order gives views, no copies.
-  Batches(const Dataset& data, int64_t batch_size, bool drop_last, at::Tensor order = {});
-  int64_t count() const { return count_; }
-  Batch at(int64_t index) const;
-
- private:
-  at::Tensor rowsOf(const DataArray& array, int64_t begin, int64_t rows) const;
-
-  const Dataset& data_;
-  int64_t batch_size_, total_rows_, count_;
-  at::Tensor order_;
-  at::Tensor stacked_order_;  ///< [K,N] of rows of an array [(K N),...]
-};
-
-/// What the model's loss needs to know of the model: ranks, dtypes and sizes of its outputs.
-LossRequest lossRequestOf(const FusedModel& model, const LossSpec& loss);
-
 }  // namespace chorus

@@ -25,6 +25,25 @@ struct OwnNames {
   std::vector<ModuleRecord> modules;
 };
 
+/// Which number a member's own graph gives the i-th random node of the prototype's graph.
+struct RandomNodes {
+  std::vector<int64_t> train, eval;
+  bool operator==(const RandomNodes&) const = default;
+};
+
+/// A number written in the graphs that differs between members (fusion contract C4): an argument of
+/// ops of the prototype's graphs, which hold any one of the values as a stand-in.
+struct VaryingNumber {
+  struct Place {
+    bool eval = false;    ///< of the eval graph
+    size_t op = 0;        ///< index among the nodes that are aten ops, in graph order
+    std::string name;     ///< "aten::dropout"
+    size_t operand = 0;   ///< in schema order
+  };
+  at::Tensor values;      ///< [K] f64, or i64 where all are ints
+  std::vector<Place> places;
+};
+
 struct FusedModel {
   std::vector<std::string> member_names;
   std::vector<uint64_t> member_seeds;
@@ -34,12 +53,17 @@ struct FusedModel {
   std::vector<bool> stacked;        ///< per slot
   /// One per member where members name their tensors differently; empty: all like the prototype.
   std::vector<OwnNames> own_names;
+  /// One per member where members number their random nodes differently; empty: all like the prototype.
+  std::vector<RandomNodes> random_nodes;
+  std::vector<VaryingNumber> varying;
   std::optional<LossSpec> loss;
   std::optional<OptimizerSpec> optimizer;
   at::Tensor active;                ///< [K] bool
   at::Tensor step;                  ///< [K] int64: updates done, per member
   /// Optimizer state: "exp_avg" -> [K,P]; of a further dtype group "exp_avg_f64", ...
   std::map<std::string, at::Tensor> state;
+  /// Further tensors [K,...] that a file carries under "chorus.extra": of a checkpoint, moving averages.
+  std::map<std::string, at::Tensor> extra;
   nlohmann::json info;              ///< certificate, content hashes, versions: goes to chorus.json as it is
 
   size_t k() const { return member_names.size(); }
@@ -55,8 +79,8 @@ struct BuildOptions {
   std::vector<Decision>* decisions = nullptr;
 };
 
-/// Stacks members that are proved equal. Constants (role Constant) stay shared. Slots correspond by position, or as
-/// the certificate says.
+/// Stacks members that are proved equal. Constants (role Constant) stay shared where all members have the same.
+/// Slots correspond by position, or as the certificate says; numbers that differ are those that it lists.
 FusedModel stackMembers(const std::vector<Member>& members,
                         const Certificate* certificate = nullptr);
 
@@ -70,6 +94,19 @@ LossRequest lossRequest(const FusedModel& model);
 
 /// The module of docs/contract.md section 3. It holds the very tensors of `model`: training it moves them.
 torch::jit::Module buildModule(const FusedModel& model, const BuildOptions& options = {});
+
+/// Module::save's extra files of a plain member: its seed, and its optimizer with state if there is one and it has
+/// taken a step. `readMemberRecord` reads them.
+std::map<std::string, std::string> memberRecord(const FusedModel& model, size_t k);
+/// What a plain archive carries of an earlier run.
+struct MemberRecord {
+  std::optional<uint64_t> seed;
+  std::optional<OptimizerSpec> optimizer;    ///< K = 1
+  int64_t step = 0;
+  std::map<std::string, at::Tensor> state;   ///< [1,...], as FusedModel::state
+};
+/// Empty where the archive has none. Throws Refused (error) where it is damaged.
+MemberRecord readMemberRecord(const std::string& path);
 
 /// Writes to a temporary file beside `path`, syncs, renames.
 void writeFused(const FusedModel& model, const std::string& path);

@@ -41,10 +41,20 @@ struct OptimizerDefinition {
   /// masked by selection). Scalar arithmetic stays in fp64 on [K,1] and is cast to p's dtype where it meets a [K,P] tensor,
   /// which is what torch.optim does. p is never f16 or bf16: the caller computes those in f32.
   std::string body;
+  /// The rule needs each parameter by itself (norms, matrices): it is called per parameter with p, g and slots [K,...] in
+  /// the parameter's shape, step, HYPER and scalar slots [K,1,...] of the same rank, and scalar slots are per parameter.
+  bool per_parameter = false;
   /// State of one number per member, [K,1] fp64, zero at the start (step == 1 tells the first update).
   std::vector<std::string> scalar_slots;
   /// What is wrong with the values of member k beyond the bounds above, or ""; e.g. nesterov without momentum.
   std::function<std::string(const struct OptimizerSpec&, size_t k)> problem;
+};
+
+/// Parameters with values of their own, e.g. biases without decay.
+struct ParameterGroup {
+  std::vector<std::string> parameters;  ///< names of the prototype's
+  std::map<std::string, std::vector<double>> values;  ///< every hyperparameter, K entries each
+  bool operator==(const ParameterGroup&) const = default;
 };
 
 /// `--optimizer NAME` with its values: one per member.
@@ -52,6 +62,7 @@ struct OptimizerSpec {
   std::string name;
   std::map<std::string, std::vector<double>> values;  ///< every hyperparameter of the definition, K entries each
   std::map<std::string, bool> flags;
+  std::vector<ParameterGroup> groups;  ///< parameters in none of them take `values`
 };
 
 const std::vector<OptimizerDefinition>& allOptimizers();

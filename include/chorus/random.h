@@ -23,7 +23,7 @@ PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key);
 
 /// What numbers are drawn for. Streams of different purposes are unrelated. Never renumber: results
 /// depend on it.
-enum class Purpose : uint32_t { Mask = 1, SharedOrder = 2, MemberOrder = 3, Split = 4 };
+enum class Purpose : uint32_t { Mask = 1, SharedOrder = 2, MemberOrder = 3, Split = 4, Folds = 5, Bootstrap = 6 };
 
 /// An endless sequence of 32 bit words: word i is word i % 4 of philox({i / 4 as 64 bits, nonce},
 /// key).
@@ -65,6 +65,8 @@ struct RandomContext {
   uint64_t run_seed = 0;
   std::vector<uint64_t> member_seeds;
   std::vector<int64_t> steps;  ///< micro-batches that the member has seen before this one
+  /// Per member, what it calls the i-th random node; empty: i.
+  std::vector<std::vector<int64_t>> nodes;
   bool one_node = false;  ///< every node draws as node 0: to compare graphs that number them otherwise
 };
 
@@ -86,8 +88,12 @@ class RandomScope {
 /// order. p = 0 gives ones, p = 1 zeros.
 at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked);
 
-/// Registers `chorus::keep_mask(Tensor like, float p, int node, bool stacked) -> Tensor` with
-/// TorchScript. Repeatable.
+/// The same draws with a probability of each member's own (p [K], or 0-d), and 1 for what is kept.
+at::Tensor keptElements(const at::Tensor& like, const at::Tensor& p, int64_t node, bool stacked);
+
+/// Registers `chorus::keep_mask(Tensor like, float p, int node, bool stacked) -> Tensor` and
+/// `chorus::kept(Tensor like, Tensor p, int node, bool stacked) -> Tensor` with TorchScript.
+/// Repeatable.
 void registerRandomOps();
 
 }  // namespace chorus

@@ -4,6 +4,8 @@
 #include "lib/export/grad_mode.h"
 #include "lib/export/module_tree.h"
 #include "lib/export/state.h"
+#include "lib/export/varying.h"
+#include "lib/support/fault.h"
 #include "lib/support/marker_ops.h"
 
 namespace chorus {
@@ -27,11 +29,17 @@ struct Builder {
   std::string expression(const std::string& path) const { return readExpression(path, taken); }
 };
 
+/// What differs between members beyond their weights, [K,...].
+at::Tensor perMember(const at::Tensor& values) {
+  return fault("varying_of_member_zero") ? values.slice(0, 0, 1).expand_as(values).clone() : values;
+}
+
 void registerSlots(Builder& b) {
   const auto& slots = b.model.prototype.slots;
   for (size_t i = 0; i < slots.size(); ++i) {
     const bool is_parameter = slots[i].role == Role::Parameter;
-    const at::Tensor& tensor = b.model.tensors[i];
+    const bool own = b.model.stacked[i] && slots[i].role == Role::Constant;
+    const at::Tensor tensor = own ? perMember(b.model.tensors[i]) : b.model.tensors[i];
     tensor.set_requires_grad(is_parameter && slots[i].requires_grad);
     registerTensor(b.module, b.slotPath(i), tensor, is_parameter);
     for (const std::string& alias : slots[i].aliases) {
@@ -54,14 +62,20 @@ void registerState(Builder& b, const LossCode& loss) {
   };
   add("active", b.model.active);
   add("step", b.model.step);
+  for (size_t i = 0; i < b.model.varying.size(); ++i) {
+    add(varyingName(i), perMember(b.model.varying[i].values));
+  }
   for (const auto& [name, tensor] : loss.constants) add(name, tensor);
   for (const auto& [name, tensor] : loss.shared_constants) add(name, tensor);
   if (b.model.optimizer) {
-    for (const auto& [name, values] : b.model.optimizer->values) {
-      add(name, at::tensor(values, at::kDouble));
+    for (size_t g = 0; g <= b.model.optimizer->groups.size(); ++g) {
+      for (const auto& [name, values] : hyperValues(*b.model.optimizer, g)) {
+        add(name + hyperSuffix(g), at::tensor(values, at::kDouble));
+      }
     }
     for (const auto& [name, tensor] : optimizerState(b.model)) add(name, tensor);
   }
+  for (const auto& [name, tensor] : b.model.extra) add("extra." + name, tensor);
   std::vector<std::string> shared;
   for (size_t i = 0; i < b.model.stacked.size(); ++i) {
     if (!b.model.stacked[i]) shared.push_back(b.slotPath(i));
@@ -88,15 +102,21 @@ void requirePortable(at::ArrayRef<const torch::jit::Block*> blocks) {
 void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& mode, bool stacked,
                 bool keep_decisions) {
   std::shared_ptr<Graph> member = canonical.graph->copy();
+  liftNumbers(*member, b.model, mode == "eval", b.options.counter_based_random);
   if (b.options.counter_based_random) runPasses(member, {"counter-random"});
   std::vector<bool> flags(canonical.n_inputs, stacked);
   flags.insert(flags.end(), b.model.stacked.begin(), b.model.stacked.end());
+  flags.insert(flags.end(), b.model.varying.size(), true);
   BatchedGraph batched = batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled);
   if (keep_decisions && b.options.decisions) *b.options.decisions = batched.decisions;
   runPasses(batched.graph, fusedPipeline(), b.options.disabled);
   if (!b.options.counter_based_random) requirePortable({batched.graph->block()});
 
+  const size_t slots = b.model.tensors.size();
   const auto read = [&](Graph& graph, Value* self, size_t slot) {
+    if (slot >= slots) {
+      return insertRead(graph, self, b.ours("chorus") + "." + varyingName(slot - slots));
+    }
     Value* tensor = insertRead(graph, self, b.slotPath(slot));
     return isReadAndUpdated(canonical, slot) ? graph.insert(c10::aten::clone, {tensor}) : tensor;
   };
@@ -130,7 +150,8 @@ FusedTextRequest textRequest(const Builder& b, const LossCode& loss) {
   request.inputs = model.prototype.inputs;
   request.output = model.prototype.output;
   request.n_outputs = model.prototype.train.n_outputs;
-  request.has_shared_graphs = std::count(model.stacked.begin(), model.stacked.end(), true) > 0;
+  request.has_shared_graphs = !model.varying.empty() ||
+                              std::count(model.stacked.begin(), model.stacked.end(), true) > 0;
   const auto aliases = [&](size_t slot) {
     std::vector<std::string> expressions;
     for (const std::string& alias : model.prototype.slots[slot].aliases) {
@@ -155,11 +176,13 @@ FusedTextRequest textRequest(const Builder& b, const LossCode& loss) {
   for (const DtypeGroup& group : dtypeGroups(model)) {
     request.groups.push_back(group.members);
     request.group_suffixes.push_back(group.suffix);
+    request.hyper_suffixes.push_back(hyperSuffix(group.hyper));
   }
   request.has_loss = model.loss.has_value();
   request.takes_target = !model.loss || findLoss(model.loss->name).takes_target;
   request.loss_body = loss.body;
   request.optimizer = model.optimizer ? &*model.optimizer : nullptr;
+  request.for_runtime = b.options.counter_based_random;
   return request;
 }
 

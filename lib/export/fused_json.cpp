@@ -5,6 +5,7 @@
 #include "lib/export/fused_text.h"
 #include "lib/export/module_tree.h"
 #include "lib/export/state.h"
+#include "lib/export/varying.h"
 
 namespace chorus {
 
@@ -112,15 +113,48 @@ json lossJson(const FusedModel& model) {
           {"stacked", stacked}};
 }
 
+json randomNodesJson(const FusedModel& model) {
+  json list = json::array();
+  for (const RandomNodes& nodes : model.random_nodes) {
+    list.push_back({{"train", nodes.train}, {"eval", nodes.eval}});
+  }
+  return list;
+}
+
 json optimizerJson(const FusedModel& model) {
   if (!model.optimizer) return nullptr;
-  json names = json::array(), state = json::array();
+  json names = json::array(), state = json::array(), groups = json::array();
+  for (const ParameterGroup& group : model.optimizer->groups) groups.push_back(group.parameters);
   for (const auto& [name, values] : model.optimizer->values) names.push_back(name);
   for (const auto& [name, tensor] : optimizerState(model)) state.push_back(name);
   return {{"name", model.optimizer->name},
           {"flags", model.optimizer->flags},
           {"hyperparameters", names},
+          {"groups", groups},
           {"state", state}};
+}
+
+json extraNames(const FusedModel& model) {
+  json list = json::array();
+  for (const auto& [name, tensor] : model.extra) list.push_back(name);
+  return list;
+}
+
+json varyingJson(const FusedModel& model) {
+  json list = json::array();
+  for (size_t i = 0; i < model.varying.size(); ++i) {
+    json places = json::array();
+    for (const VaryingNumber::Place& place : model.varying[i].places) {
+      places.push_back({{"mode", place.eval ? "eval" : "train"},
+                        {"op", place.op},
+                        {"name", place.name},
+                        {"operand", place.operand}});
+    }
+    list.push_back({{"title", varyingTitle(model, model.varying[i])},
+                    {"tensor", varyingName(i)},
+                    {"places", places}});
+  }
+  return list;
 }
 
 json modulesJson(const Member& member) {
@@ -169,6 +203,9 @@ json fusedJson(const FusedModel& model) {
       {"code_evaluates", member.code_evaluates},
       {"example_batch", member.example_batch},
       {"own_names", ownNamesJson(model)},
+      {"random_nodes", randomNodesJson(model)},
+      {"varying", varyingJson(model)},
+      {"extra", extraNames(model)},
       {"fixed_batch", optionalJson(member.fixed_batch)},
       {"fixed_batch_place",
        json::array({member.fixed_batch_place.file, member.fixed_batch_place.source,
@@ -180,6 +217,16 @@ json fusedJson(const FusedModel& model) {
 }
 
 namespace {
+
+VaryingNumber varyingFrom(const json& value) {
+  VaryingNumber number;
+  for (const json& place : value.at("places")) {
+    number.places.push_back({place.at("mode") == "eval", place.at("op").get<size_t>(),
+                             place.at("name").get<std::string>(),
+                             place.at("operand").get<size_t>()});
+  }
+  return number;
+}
 
 TensorSlot slotFrom(const json& value) {
   TensorSlot slot;
@@ -239,6 +286,9 @@ void readTraining(const json& value, FusedFrame& frame) {
     for (const json& name : optimizer.at("hyperparameters")) {
       spec.values[name.get<std::string>()] = {};
     }
+    for (const json& parameters : optimizer.value("groups", json::array())) {
+      spec.groups.push_back({parameters.get<std::vector<std::string>>(), spec.values});
+    }
     frame.model.optimizer = spec;
     frame.state_names = optimizer.at("state").get<std::vector<std::string>>();
   }
@@ -265,6 +315,14 @@ FusedFrame readFrame(const json& value) {
   prototype.name = frame.model.member_names[0];
   prototype.seed = frame.model.member_seeds[0];
   readTraining(value, frame);
+  for (const json& nodes : value.value("random_nodes", json::array())) {
+    frame.model.random_nodes.push_back({nodes.at("train").get<std::vector<int64_t>>(),
+                                        nodes.at("eval").get<std::vector<int64_t>>()});
+  }
+  for (const json& number : value.value("varying", json::array())) {
+    frame.model.varying.push_back(varyingFrom(number));
+  }
+  frame.extra_names = value.value("extra", std::vector<std::string>());
   frame.model.info = value.at("info");
   return frame;
 }

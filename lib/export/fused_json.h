@@ -9,9 +9,11 @@
 //   slots           [{name, aliases, role, stacked, trainable, requires_grad, path}], path: where
 //   the tensor is in the file modules, traced, code_trains, code_evaluates, fixed_batch,
 //   fixed_batch_place loss            {name, arguments, tensors, stacked (arguments with an entry
-//   per member)} optimizer       {name, flags, hyperparameters, state (names of the tensors)}
-//   elastic         true: every stacked tensor may be sliced along K
-//   info            certificate, hashes, decisions, ... as the tools gave them
+//   per member)} optimizer       {name, flags, hyperparameters, groups, state (names of the
+//   tensors)} random_nodes    [{train, eval}] per member where members number their random nodes
+//   differently extra           names of further tensors under chorus.extra elastic         true:
+//   every stacked tensor may be sliced along K info            certificate, hashes, decisions, ...
+//   as the tools gave them
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -31,6 +33,7 @@ struct FusedFrame {
   FusedModel model;
   std::vector<std::string> slot_paths;
   std::vector<std::string> state_names;
+  std::vector<std::string> extra_names;
   std::vector<std::string> loss_tensors;  ///< names without "loss_"
   std::vector<std::string> loss_stacked;  ///< of arguments that are numbers
 };

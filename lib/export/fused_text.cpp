@@ -144,44 +144,52 @@ std::string lossText(const FusedTextRequest& request) {
   return text;
 }
 
-/// A parameter that the loss does not reach, or that the user froze, gets an empty tensor.
-std::string gradientsText(const FusedTextRequest& request) {
+/// A parameter that the loss does not reach, or that the user froze, gets an empty tensor. `step`:
+/// chorus_step of the runtime, which also returns the outputs and weighs the losses.
+std::string gradientsText(const FusedTextRequest& request, bool step) {
   const bool target = request.takes_target;
-  std::string text = "def chorus_trainable(self) -> List[Tensor]:\n    return [" +
-                     join(request.trainable, ",\n        ") + "]\n\n";
-  text += "def chorus_gradients(" + parameters(request, target) +
-          ") -> Tuple[Tensor, List[Tensor]]:\n"
-          "    assert not (self.chorus.active | self.chorus.active).is_inference(), "
-          "\"training is not possible under torch.inference_mode(); torch.no_grad() is fine\"\n"
-          "    parameters = self.chorus_trainable()\n"
-          "    wanted: List[Tensor] = []\n"
-          "    for p in parameters:\n"
-          "        if p.requires_grad:\n"
-          "            assert not p.is_inference(), \"the parameters were made under "
-          "torch.inference_mode(); load the file outside of it\"\n"
-          "            wanted.append(p)\n"
-          "    assert len(wanted) > 0, \"there is nothing to train: no parameter requires a "
-          "gradient\"\n"
-          "    with GradMode(True):\n"
-          "        o, updates = self.chorus_run(" +
-          arguments(request, false) + ")\n        losses = self.chorus_losses(o, " +
-          (target ? "y" : "o[0]") + ")\n        found = torch.grad([losses." +
-          (fault("mean_over_k") ? "mean" : "sum") +
-          "()], wanted, None, None, False, True)\n"
-          "    self.chorus_apply(updates)\n"
-          "    gradients: List[Tensor] = []\n"
-          "    i = 0\n"
-          "    for p in parameters:\n"
-          "        gradient: Optional[Tensor] = None\n"
-          "        if p.requires_grad:\n"
-          "            gradient = found[i]\n"
-          "            i += 1\n"
-          "        if gradient is None:\n"
-          "            gradients.append(p.detach().new_empty([0]))\n"
-          "        else:\n"
-          "            gradients.append(gradient" +
-          (fault("swap_members") ? ".flip([0])" : "") +
-          ")\n    return losses.detach(), gradients\n";
+  std::string text = step ? "def chorus_step(" + parameters(request, target) +
+                                ", scale: Optional[Tensor]) -> Tuple[Tensor, List[Tensor], "
+                                "List[Tensor], List[Tensor]]:\n"
+                          : "def chorus_gradients(" + parameters(request, target) +
+                                ") -> Tuple[Tensor, List[Tensor]]:\n";
+  text +=
+      "    assert not (self.chorus.active | self.chorus.active).is_inference(), "
+      "\"training is not possible under torch.inference_mode(); torch.no_grad() is fine\"\n"
+      "    parameters = self.chorus_trainable()\n"
+      "    wanted: List[Tensor] = []\n"
+      "    for p in parameters:\n"
+      "        if p.requires_grad:\n"
+      "            assert not p.is_inference(), \"the parameters were made under "
+      "torch.inference_mode(); load the file outside of it\"\n"
+      "            wanted.append(p)\n"
+      "    assert len(wanted) > 0, \"there is nothing to train: no parameter requires a "
+      "gradient\"\n"
+      "    with GradMode(True):\n"
+      "        o, updates = self.chorus_run(" +
+      arguments(request, false) + ")\n        losses = self.chorus_losses(o, " +
+      (target ? "y" : "o[0]") + ")\n        total = losses" +
+      (step ? "\n        if scale is not None:\n            total = losses * scale" : "") +
+      "\n        found = torch.grad([total." + (fault("mean_over_k") ? "mean" : "sum") +
+      "()], wanted, None, None, False, True)\n" +
+      (step ? "    outputs: List[Tensor] = []\n    for t in o:\n"
+              "        outputs.append(t.detach())\n"
+              "    later: List[Tensor] = []\n    for t in updates:\n"
+              "        later.append(t.detach())\n"
+            : "    self.chorus_apply(updates)\n") +
+      "    gradients: List[Tensor] = []\n"
+      "    i = 0\n"
+      "    for p in parameters:\n"
+      "        gradient: Optional[Tensor] = None\n"
+      "        if p.requires_grad:\n"
+      "            gradient = found[i]\n"
+      "            i += 1\n"
+      "        if gradient is None:\n"
+      "            gradients.append(p.detach().new_empty([0]))\n"
+      "        else:\n"
+      "            gradients.append(gradient" +
+      (fault("swap_members") ? ".flip([0])" : "") + ")\n    return losses.detach(), " +
+      (step ? "outputs, gradients, later\n" : "gradients\n");
   return text;
 }
 
@@ -206,6 +214,7 @@ const std::vector<std::string>& fusedNames() {
                                                  "chorus_rule",
                                                  "chorus_check",
                                                  "chorus_gradients",
+                                                 "chorus_step",
                                                  "chorus_update",
                                                  "chorus_forward_train_shared",
                                                  "chorus_forward_train_stacked",
@@ -220,9 +229,12 @@ std::string fusedText(const FusedTextRequest& request) {
   if (request.has_loss) text += "\n" + lossText(request);
   const bool trains = !request.trainable.empty();
   if (trains && (request.has_loss || request.optimizer)) {
-    std::string gradients = gradientsText(request);
-    if (!request.has_loss) gradients.resize(gradients.find("def chorus_gradients"));
-    text += "\n" + gradients;
+    text += "\ndef chorus_trainable(self) -> List[Tensor]:\n    return [" +
+            join(request.trainable, ",\n        ") + "]\n\n";
+    if (request.has_loss) text += gradientsText(request, /*step=*/false);
+    if (request.has_loss && request.for_runtime) {
+      text += "\n" + gradientsText(request, /*step=*/true);
+    }
   }
   if (!trains || !request.optimizer) return text;
   text += "\n" + updateText(request);

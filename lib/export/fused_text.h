@@ -21,10 +21,14 @@ struct FusedTextRequest {
   std::vector<std::vector<std::string>> train_updates, eval_updates;
   std::vector<std::vector<size_t>> groups;  ///< indices into `trainable`, one dtype each
   std::vector<std::string> group_suffixes;  ///< "" for the first group, then e.g. "_f64"
+  std::vector<std::string> hyper_suffixes;  ///< of each group's hyperparameters
   bool has_loss = false;
   bool takes_target = true;
   std::string loss_body;
   const OptimizerSpec* optimizer = nullptr;
+  /// Adds chorus_step(x..., y, scale) -> (losses, outputs, gradients of the sum of scale * losses,
+  /// new values of buffers, which have not moved), which the runtime calls.
+  bool for_runtime = false;
 };
 
 /// Names of ours at the top of the module: what a member may collide with.

@@ -7,6 +7,7 @@
 #include "lib/export/fused_json.h"
 #include "lib/export/module_tree.h"
 #include "lib/export/state.h"
+#include "lib/export/varying.h"
 #include "lib/import/specialize.h"
 #include "lib/losses/arguments.h"
 
@@ -63,7 +64,13 @@ void readTensors(Reader& r) {
   }
   model.active = r.stacked(r.chorus, "active");
   model.step = r.stacked(r.chorus, "step");
+  for (size_t i = 0; i < model.varying.size(); ++i) {
+    model.varying[i].values = r.stacked(r.chorus, varyingName(i));
+  }
   for (const std::string& name : r.frame.state_names) model.state[name] = r.stacked(r.chorus, name);
+  for (const std::string& name : r.frame.extra_names) {
+    model.extra[name] = r.stacked(r.chorus, "extra." + name);
+  }
 }
 
 std::string numberText(const at::Tensor& scalar) {
@@ -71,15 +78,23 @@ std::string numberText(const at::Tensor& scalar) {
   return losses::numberText(scalar.item<double>());
 }
 
+void readHyperparameters(const Reader& r, std::map<std::string, std::vector<double>>& all,
+                         const std::string& suffix) {
+  for (auto& [name, values] : all) {
+    const at::Tensor tensor = r.stacked(r.chorus, name + suffix).to(at::kDouble).contiguous();
+    if (tensor.dim() != 1) damaged(r.path, "'" + name + "' is not one number per member");
+    values.assign(tensor.data_ptr<double>(), tensor.data_ptr<double>() + tensor.numel());
+  }
+}
+
 /// The tensors in the module are the truth: a user may have changed m.chorus.lr.
 void readTraining(Reader& r) {
   FusedModel& model = r.frame.model;
   const auto k = static_cast<int64_t>(model.k());
   if (model.optimizer) {
-    for (auto& [name, values] : model.optimizer->values) {
-      const at::Tensor tensor = r.stacked(r.chorus, name).to(at::kDouble).contiguous();
-      if (tensor.dim() != 1) damaged(r.path, "'" + name + "' is not one number per member");
-      values.assign(tensor.data_ptr<double>(), tensor.data_ptr<double>() + k);
+    readHyperparameters(r, model.optimizer->values, "");
+    for (size_t g = 0; g < model.optimizer->groups.size(); ++g) {
+      readHyperparameters(r, model.optimizer->groups[g].values, hyperSuffix(g + 1));
     }
   }
   for (const std::string& name : r.frame.loss_tensors) {
@@ -116,6 +131,19 @@ void readGraph(const Reader& r, const std::string& name, bool training, Canonica
   made.n_inputs = member.inputs.size();
   made.updates = out.updates;
   out = made;
+}
+
+void checkVarying(const Reader& r) {
+  const Member& member = r.frame.model.prototype;
+  for (const VaryingNumber& number : r.frame.model.varying) {
+    const auto dtype = number.values.scalar_type();
+    if (number.values.dim() != 1 || (dtype != at::kDouble && dtype != at::kLong)) {
+      damaged(r.path, "a varying number is not one number per member in f64 or i64");
+    }
+    for (const VaryingNumber::Place& place : number.places) {
+      varyingNode(*(place.eval ? member.eval : member.train).graph, place);
+    }
+  }
 }
 
 }  // namespace
@@ -156,6 +184,7 @@ FusedModel readFused(const std::string& path) {
   readTraining(r);
   readGraph(r, "member_train", true, r.frame.model.prototype.train);
   readGraph(r, "member_eval", false, r.frame.model.prototype.eval);
+  checkVarying(r);
   r.frame.model.prototype.path = path;
   return r.frame.model;
 }

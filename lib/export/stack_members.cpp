@@ -1,4 +1,7 @@
 #include "chorus/fused_model.h"
+#include "lib/export/state.h"
+#include "lib/export/varying.h"
+#include "lib/support/hash.h"
 
 namespace chorus {
 
@@ -25,6 +28,14 @@ OwnNames ownNames(const Member& member, const std::vector<uint32_t>* slots = nul
     names.slots.back().insert(names.slots.back().end(), slot.aliases.begin(), slot.aliases.end());
   }
   return names;
+}
+
+/// To the last bit.
+bool allEqual(const std::vector<at::Tensor>& values) {
+  const uint64_t first = hashTensor(values.at(0));
+  return std::all_of(values.begin() + 1, values.end(), [&](const at::Tensor& value) {
+    return value.is_same(values[0]) || hashTensor(value) == first;
+  });
 }
 
 }  // namespace
@@ -60,10 +71,11 @@ FusedModel stackMembers(const std::vector<Member>& members, const Certificate* c
       checkSlot(members[k], slot, first);
       values.push_back(slot.value.detach());
     }
-    const bool shared = first.role == Role::Constant;
+    const bool shared = first.role == Role::Constant && allEqual(values);
     model.stacked.push_back(!shared);
     model.tensors.push_back(shared ? values[0].clone() : at::stack(values));
   }
+  if (certificate) model.varying = varyingNumbers(*certificate, members[0]);
   const auto k = static_cast<int64_t>(members.size());
   model.active = at::ones({k}, at::kBool);
   model.step = at::zeros({k}, at::kLong);
@@ -83,7 +95,9 @@ FusedModel mapStacked(const FusedModel& model, const Take& take) {
   }
   out.active = take(model.active);
   out.step = take(model.step);
+  for (VaryingNumber& number : out.varying) number.values = take(number.values);
   for (auto& [name, tensor] : out.state) tensor = take(tensor);
+  for (auto& [name, tensor] : out.extra) tensor = take(tensor);
   return out;
 }
 
@@ -103,6 +117,43 @@ bool isStackedArgument(const FusedModel& model, const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+/// The members' own lists, and by `take` what is stacked.
+template <typename Take>
+FusedModel takeMembers(const FusedModel& model, const std::vector<size_t>& members,
+                       const Take& take) {
+  FusedModel out = mapStacked(model, take);
+  out.member_names = chosen(model.member_names, members);
+  out.member_seeds = chosen(model.member_seeds, members);
+  if (!out.own_names.empty()) out.own_names = chosen(model.own_names, members);
+  if (!out.random_nodes.empty()) out.random_nodes = chosen(model.random_nodes, members);
+  if (out.optimizer) {
+    for (auto& [name, values] : out.optimizer->values) values = chosen(values, members);
+    for (ParameterGroup& group : out.optimizer->groups) {
+      for (auto& [name, values] : group.values) values = chosen(values, members);
+    }
+  }
+  if (!out.loss) return out;
+  for (auto& [name, values] : out.loss->arguments) {
+    if (values.size() > 1) values = chosen(values, members);
+  }
+  for (auto& [name, tensor] : out.loss->tensors) {
+    if (isStackedArgument(model, name)) tensor = take(tensor);
+  }
+  return out;
+}
+
+}  // namespace
+
+FusedModel viewMembers(const FusedModel& model, size_t begin, size_t count) {
+  std::vector<size_t> members;
+  for (size_t k = 0; k < count; ++k) members.push_back(begin + k);
+  return takeMembers(model, members, [&](const at::Tensor& t) {
+    return t.narrow(0, static_cast<int64_t>(begin), static_cast<int64_t>(count));
+  });
+}
+
 FusedModel selectMembers(const FusedModel& model, const std::vector<size_t>& members) {
   if (members.empty()) throw Refused(error("no members are selected"));
   std::set<size_t> seen;
@@ -119,21 +170,7 @@ FusedModel selectMembers(const FusedModel& model, const std::vector<size_t>& mem
   const auto take = [&](const at::Tensor& t) {
     return t.index_select(0, at::tensor(rows, at::kLong).to(t.device()));
   };
-  FusedModel out = mapStacked(model, take);
-  out.member_names = chosen(model.member_names, members);
-  out.member_seeds = chosen(model.member_seeds, members);
-  if (!out.own_names.empty()) out.own_names = chosen(model.own_names, members);
-  if (out.optimizer) {
-    for (auto& [name, values] : out.optimizer->values) values = chosen(values, members);
-  }
-  if (!out.loss) return out;
-  for (auto& [name, values] : out.loss->arguments) {
-    if (values.size() > 1) values = chosen(values, members);
-  }
-  for (auto& [name, tensor] : out.loss->tensors) {
-    if (isStackedArgument(model, name)) tensor = take(tensor);
-  }
-  return out;
+  return takeMembers(model, members, take);
 }
 
 namespace {
@@ -163,6 +200,12 @@ void requireAppendable(const FusedModel& a, const FusedModel& b) {
                   (!a.optimizer || (a.optimizer->name == b.optimizer->name &&
                                     a.optimizer->flags == b.optimizer->flags)),
               "optimizer");
+  if (!a.optimizer) return;
+  requireSame(a.optimizer->groups.size() == b.optimizer->groups.size(), "parameter groups");
+  for (size_t g = 0; g < a.optimizer->groups.size(); ++g) {
+    requireSame(a.optimizer->groups[g].parameters == b.optimizer->groups[g].parameters,
+                "parameter groups");
+  }
 }
 
 std::vector<std::string> perMember(const LossSpec& spec, const std::string& name, size_t k) {
@@ -203,6 +246,40 @@ LossSpec appendLoss(const FusedModel& a, const FusedModel& b) {
 
 namespace {
 
+using Tensors = std::map<std::string, at::Tensor>;
+
+/// Where one of the two has no tensor of a name, its members start with zeros.
+Tensors appendTensors(const Tensors& a, size_t a_members, const Tensors& b, size_t b_members) {
+  const auto rows = [](const Tensors& from, const std::string& name, const at::Tensor& like,
+                       size_t k) {
+    const auto found = from.find(name);
+    if (found != from.end()) return found->second;
+    std::vector<int64_t> sizes = like.sizes().vec();
+    sizes[0] = static_cast<int64_t>(k);
+    return at::zeros(sizes, like.options());
+  };
+  Tensors out = a;
+  out.insert(b.begin(), b.end());
+  for (auto& [name, tensor] : out) {
+    const at::Tensor like = tensor;
+    tensor = at::cat({rows(a, name, like, a_members), rows(b, name, like, b_members)});
+  }
+  return out;
+}
+
+using Values = std::map<std::string, std::vector<double>>;
+
+void appendValues(Values& to, const Values& from) {
+  for (auto& [name, values] : to) {
+    values.insert(values.end(), from.at(name).begin(), from.at(name).end());
+  }
+}
+
+std::vector<RandomNodes> allRandomNodes(const FusedModel& model) {
+  if (!model.random_nodes.empty()) return model.random_nodes;
+  return std::vector<RandomNodes>(model.k());
+}
+
 std::vector<OwnNames> allNames(const FusedModel& model) {
   if (!model.own_names.empty()) return model.own_names;
   return std::vector<OwnNames>(model.k(), ownNames(model.prototype));
@@ -220,21 +297,8 @@ FusedModel appendMembers(const FusedModel& a, const FusedModel& b) {
   }
   out.active = at::cat({a.active, b.active});
   out.step = at::cat({a.step, b.step});
-  const auto zeros_like = [](const at::Tensor& like, size_t k) {
-    std::vector<int64_t> sizes = like.sizes().vec();
-    sizes[0] = static_cast<int64_t>(k);
-    return at::zeros(sizes, like.options());
-  };
-  std::set<std::string> names;
-  for (const auto* state : {&a.state, &b.state}) {
-    for (const auto& [name, tensor] : *state) names.insert(name);
-  }
-  for (const std::string& name : names) {
-    const auto mine = a.state.find(name), theirs = b.state.find(name);
-    const at::Tensor& like = mine == a.state.end() ? theirs->second : mine->second;
-    out.state[name] = at::cat({mine == a.state.end() ? zeros_like(like, a.k()) : mine->second,
-                               theirs == b.state.end() ? zeros_like(like, b.k()) : theirs->second});
-  }
+  out.state = appendTensors(a.state, a.k(), b.state, b.k());
+  out.extra = appendTensors(a.extra, a.k(), b.extra, b.k());
   const std::vector<OwnNames> more_names = allNames(b);
   if (!a.own_names.empty() || !b.own_names.empty() ||
       more_names[0].slots != ownNames(a.prototype).slots) {
@@ -243,10 +307,15 @@ FusedModel appendMembers(const FusedModel& a, const FusedModel& b) {
   }
   out.member_names.insert(out.member_names.end(), b.member_names.begin(), b.member_names.end());
   out.member_seeds.insert(out.member_seeds.end(), b.member_seeds.begin(), b.member_seeds.end());
+  if (!a.random_nodes.empty() || !b.random_nodes.empty()) {
+    out.random_nodes = allRandomNodes(a);
+    const std::vector<RandomNodes> more = allRandomNodes(b);
+    out.random_nodes.insert(out.random_nodes.end(), more.begin(), more.end());
+  }
   if (out.optimizer) {
-    for (auto& [name, values] : out.optimizer->values) {
-      const auto& more = b.optimizer->values.at(name);
-      values.insert(values.end(), more.begin(), more.end());
+    appendValues(out.optimizer->values, b.optimizer->values);
+    for (size_t g = 0; g < out.optimizer->groups.size(); ++g) {
+      appendValues(out.optimizer->groups[g].values, b.optimizer->groups[g].values);
     }
   }
   if (out.loss) out.loss = appendLoss(a, b);

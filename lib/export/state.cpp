@@ -24,17 +24,41 @@ std::vector<size_t> trainableSlots(const FusedModel& model) {
   return slots;
 }
 
+std::string hyperSuffix(size_t hyper) { return hyper ? "_g" + std::to_string(hyper) : ""; }
+
+const std::map<std::string, std::vector<double>>& hyperValues(const OptimizerSpec& spec,
+                                                              size_t hyper) {
+  return hyper ? spec.groups.at(hyper - 1).values : spec.values;
+}
+
+namespace {
+
+size_t hyperOf(const FusedModel& model, size_t slot) {
+  if (!model.optimizer) return 0;
+  const std::string& name = model.prototype.slots[slot].name;
+  const std::vector<ParameterGroup>& groups = model.optimizer->groups;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (std::count(groups[g].parameters.begin(), groups[g].parameters.end(), name)) return g + 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::vector<DtypeGroup> dtypeGroups(const FusedModel& model) {
   std::vector<DtypeGroup> groups;
   const std::vector<size_t> slots = trainableSlots(model);
   for (size_t i = 0; i < slots.size(); ++i) {
     const at::Tensor& tensor = model.tensors[slots[i]];
     const at::ScalarType dtype = tensor.scalar_type();
-    auto group = std::find_if(groups.begin(), groups.end(),
-                              [&](const DtypeGroup& g) { return g.dtype == dtype; });
+    const size_t hyper = hyperOf(model, slots[i]);
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const DtypeGroup& g) {
+      return g.dtype == dtype && g.hyper == hyper;
+    });
     if (group == groups.end()) {
-      const std::string suffix = groups.empty() ? "" : "_" + dtypeName(dtype);
-      group = groups.insert(groups.end(), {dtype, suffix, {}, 0});
+      const bool first = groups.empty() || groups.front().dtype == dtype;
+      const std::string suffix = (first ? "" : "_" + dtypeName(dtype)) + hyperSuffix(hyper);
+      group = groups.insert(groups.end(), {dtype, hyper, suffix, {}, 0});
     }
     group->members.push_back(i);
     group->width += tensor.numel() / static_cast<int64_t>(model.k());
@@ -105,11 +129,12 @@ LossRequest lossRequest(const FusedModel& model) {
   request.k = model.k();
   for (size_t i = 0; i < train.n_outputs; ++i) {
     const auto type = train.graph->outputs()[i]->type()->cast<c10::TensorType>();
-    if (!type || !type->dim()) {
-      throw Refused(internalError("the rank of output " + std::to_string(i) + " is unknown"));
+    if (!type || !type->dim() || !type->scalarType()) {
+      throw Refused(
+          internalError("the rank or dtype of output " + std::to_string(i) + " is unknown"));
     }
     request.output_ranks.push_back(*type->dim());
-    request.output_dtypes.push_back(type->scalarType().value_or(at::kFloat));
+    request.output_dtypes.push_back(*type->scalarType());
     auto& sizes = request.output_sizes.emplace_back();
     for (size_t d = 0; d < *type->dim(); ++d) sizes.push_back(type->sizes()[d]);
   }

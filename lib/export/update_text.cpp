@@ -1,5 +1,6 @@
 #include "chorus/optimizer.h"
 #include "lib/export/fused_text.h"
+#include "lib/export/state.h"
 #include "lib/support/fault.h"
 
 namespace chorus {
@@ -27,10 +28,12 @@ def chorus_wide(self, t: Tensor) -> Tensor:
 )py";
 
 /// Asserts that no cast of the module changed what must stay fp64 and int64.
-std::string checkText(const OptimizerDefinition& optimizer) {
+std::string checkText(const OptimizerDefinition& optimizer, const OptimizerSpec& spec) {
   std::string good = "self.chorus.step.dtype == 4";
-  for (const Hyperparameter& h : optimizer.hyperparameters) {
-    good += " and self.chorus." + h.name + ".dtype == 7";
+  for (size_t g = 0; g <= spec.groups.size(); ++g) {
+    for (const Hyperparameter& h : optimizer.hyperparameters) {
+      good += " and self.chorus." + h.name + hyperSuffix(g) + ".dtype == 7";
+    }
   }
   for (const std::string& slot : optimizer.scalar_slots) {
     good += " and self.chorus." + slot + ".dtype == 7";
@@ -61,23 +64,50 @@ std::string ruleText(const Rule& rule) {
   return text + ") -> " + result + ":\n" + rule.definition.body;
 }
 
-std::string ruleCall(const Rule& rule, const std::string& suffix) {
-  std::string results = "new_p", call = "p, g, step";
+/// One call for the flat group, or in `per_parameter` rules for parameter `q` behind `start`.
+std::string ruleCall(const Rule& rule, size_t index) {
+  const std::string& suffix = rule.request.group_suffixes[index];
+  const bool alone = rule.definition.per_parameter;
+  const std::string shape = alone ? ".view(ones)" : ".unsqueeze(1)";
+  std::string results = "new_p", call = alone ? "p, g, step.view(ones)" : "p, g, step";
   for (const StateSlot& slot : rule.slots) {
     results += ", new_" + slot.name;
     // Where the flag is off nobody reads the slot: p only fills the place.
-    const std::string stored = "self.chorus." + slot.name + suffix;
+    std::string stored = "self.chorus." + slot.name + suffix;
+    if (alone && !slot.scalar) stored += ".narrow(1, start, width).view(p.size())";
     call += ", " + (slot.stored ? slot.scalar ? stored : "self.chorus_wide(" + stored + ")" : "p");
   }
   for (const Hyperparameter& h : rule.definition.hyperparameters) {
     const bool broken = h.name == "lr" && fault("lr_of_member_zero");
-    call += ", self.chorus." + h.name + (broken ? "[:1]" : "") + ".unsqueeze(1)";
+    call += ", self.chorus." + h.name + rule.request.hyper_suffixes[index] +
+            (broken ? "[:1]" : "") + shape;
   }
   for (const std::string& flag : rule.definition.flags) {
     const auto on = rule.request.optimizer->flags.find(flag);
     call += on != rule.request.optimizer->flags.end() && on->second ? ", True" : ", False";
   }
-  return "    " + results + " = self.chorus_rule(" + call + ")\n";
+  return results + " = self.chorus_rule(" + call + ")\n";
+}
+
+/// The rule on each parameter [K,...] by itself; the results are flat again.
+std::string eachParameter(const Rule& rule, size_t index, const std::string& parameters,
+                          const std::string& gradients) {
+  std::string text = "    these = " + parameters + "\n    slopes = " + gradients +
+                     "\n    start = 0\n    all_p: List[Tensor] = []\n";
+  for (const StateSlot& slot : rule.slots) text += "    all_" + slot.name + ": List[Tensor] = []\n";
+  text +=
+      "    for j in range(len(these)):\n"
+      "        p = self.chorus_wide(these[j].detach())\n"
+      "        g = slopes[j].to(p.dtype)\n"
+      "        width = p.numel() // p.size(0)\n"
+      "        ones = [-1] + [1] * (p.dim() - 1)\n        " +
+      ruleCall(rule, index) + "        all_p.append(new_p)\n";
+  for (const StateSlot& slot : rule.slots)
+    text += "        all_" + slot.name + ".append(new_" + slot.name + ")\n";
+  text += "        start += width\n    new_p = self.chorus_flat(all_p)\n";
+  for (const StateSlot& slot : rule.slots)
+    text += "    new_" + slot.name + " = self.chorus_flat(all_" + slot.name + ")\n";
+  return text;
 }
 
 std::string memberList(const FusedTextRequest& request, const std::vector<size_t>& group,
@@ -95,14 +125,20 @@ std::string groupText(const Rule& rule, size_t index) {
   const auto& group = rule.request.groups[index];
   const std::string suffix = rule.request.group_suffixes[index];
   const std::string id = std::to_string(index);
-  std::string text = "    old = self.chorus_flat(" + memberList(rule.request, group, "parameters") +
-                     ")\n    p = self.chorus_wide(old)\n    g = self.chorus_flat(" +
-                     memberList(rule.request, group, "complete") + ").to(p.dtype)\n" +
-                     ruleCall(rule, suffix) +
-                     "    new_p = new_p.to(old.dtype)\n    if not everyone:\n"
-                     "        mask = self.chorus_flat(" +
-                     memberList(rule.request, group, "masks") +
-                     ")\n        new_p = torch.where(mask, new_p, old)\n";
+  const std::string parameters = memberList(rule.request, group, "parameters");
+  const std::string gradients = memberList(rule.request, group, "complete");
+  std::string text = "    old = self.chorus_flat(" + parameters + ")\n";
+  if (rule.definition.per_parameter) {
+    text += eachParameter(rule, index, parameters, gradients);
+  } else {
+    text += "    p = self.chorus_wide(old)\n    g = self.chorus_flat(" + gradients +
+            ").to(p.dtype)\n    " + ruleCall(rule, index);
+  }
+  text +=
+      "    new_p = new_p.to(old.dtype)\n    if not everyone:\n"
+      "        mask = self.chorus_flat(" +
+      memberList(rule.request, group, "masks") +
+      ")\n        new_p = torch.where(mask, new_p, old)\n";
   for (const StateSlot& slot : rule.slots) {
     if (!slot.stored || fault("moments_ignore_active")) continue;
     const std::string stored = "self.chorus." + slot.name + suffix, fresh = "new_" + slot.name;
@@ -146,7 +182,8 @@ std::string tiesText(const FusedTextRequest& request) {
 std::string updateText(const FusedTextRequest& request) {
   const OptimizerDefinition& definition = findOptimizer(request.optimizer->name);
   const Rule rule{request, definition, stateSlots(*request.optimizer)};
-  std::string text = kFlat + ("\n" + ruleText(rule)) + checkText(definition) + R"py(
+  std::string text =
+      kFlat + ("\n" + ruleText(rule)) + checkText(definition, *request.optimizer) + R"py(
 def chorus_update(self, gradients: List[Tensor]) -> None:
     self.chorus_check()
     parameters = self.chorus_trainable()

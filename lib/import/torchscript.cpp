@@ -3,7 +3,9 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/csrc/jit/serialization/import_read.h>
 
+#include <charconv>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "chorus/equivalence.h"
 #include "chorus/import.h"
@@ -11,6 +13,7 @@
 #include "chorus/scan.h"
 #include "lib/import/example_run.h"
 #include "lib/import/specialize.h"
+#include "lib/support/archive_record.h"
 #include "lib/support/hash.h"
 
 namespace chorus {
@@ -256,8 +259,22 @@ Message evalTraceWarning(const std::string& path) {
 
 /// Of structure and tensors; no names, no debug data.
 uint64_t seedOf(const Member& member) {
-  uint64_t seed = structuralHash(member);
+  uint64_t seed = functionHash(member);
   for (const TensorSlot& slot : member.slots) seed = mixHash(seed, hashTensor(slot.value));
+  return seed;
+}
+
+/// Of a member that chorus wrote: its seed stays what it was when it was first fused or trained.
+std::optional<uint64_t> storedSeed(const std::string& path) {
+  const auto record = extraRecord(path, "chorus_member.json");
+  if (!record) return std::nullopt;
+  const auto value = nlohmann::json::parse(*record, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_object() || !value.contains("seed") || !value["seed"].is_string())
+    return std::nullopt;
+  const std::string text = value["seed"].get<std::string>();
+  uint64_t seed = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return seed;
 }
 
@@ -318,7 +335,7 @@ Member importTorchScript(const std::string& path, const ImportOptions& options) 
   }
   adopt(member.train, std::move(train));
   adopt(member.eval, std::move(eval));
-  member.seed = seedOf(member);
+  member.seed = storedSeed(path).value_or(seedOf(member));
   return member;
 }
 

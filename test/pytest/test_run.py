@@ -232,9 +232,15 @@ def test_bad_data_is_refused_by_place(plain, case):
     (["-o", "n.pt", "--lr=-1"], 1, "error: --lr is -1 for member 0 ('m0'), but has to be 0 or more\n"),
     (["-o", "n.pt", "--lr", "1,2"], 1,
      "error: --lr has 2 values for 3 members\n  note: give one value for all members, or one for each\n"),
-    (["-o", "n.pt", "--ema", "0.9"], 3, "unsupported: option '--ema'\n"),
-    (["-o", "n.pt", "--batch-size", "1,2,3"], 3,
-     "unsupported: different values of --batch-size for the members of one fused file\n"),
+    (["-o", "n.pt", "--prune", "asha"], 3, "unsupported: option '--prune'\n"),
+    (["-o", "n.pt", "--ema", "1"], 1, "error: --ema is 1, but has to be in [0, 1)\n"),
+    (["-o", "n.pt", "--lr-schedule", "cosin:T_max=3"], 2,
+     "error: there is no schedule 'cosin'\n  help: did you mean 'cosine'?\n"),
+    (["-o", "n.pt", "--lr-schedule", "cosine"], 1, "error: schedule 'cosine': 'T_max' is missing\n"),
+    (["-o", "n.pt", "--patience", "2"], 2, "error: --patience watches val_loss, but there is no validation data\n"
+     "  help: give --val or --val-fraction, or --monitor train_loss\n"),
+    (["-o", "n.pt", "--folds", "4"], 1, "error: --folds is 4, but there are 3 members\n"
+     "  help: chorus-fuse --replicate 4 makes a member for each fold\n"),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_wrong_command_lines(plain, options, code, message):
     done = tool("run", "fused.pt", "--data", "d.npz", *options, ok=False, cwd=plain)

@@ -1,8 +1,11 @@
 #include "tools/chorus-run/data_files.h"
 
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "chorus/data.h"
+#include "chorus/trainer.h"
 #include "tools/common/values.h"
 
 namespace chorus {
@@ -68,6 +71,72 @@ int64_t validationRows(double fraction, const Dataset& data) {
                       Place{data.path}));
 }
 
+/// A JSON list of K lists of row numbers.
+std::vector<at::Tensor> readSubsets(const std::string& path, size_t k, int64_t rows) {
+  std::ifstream file(path);
+  if (!file) throw Refused(error("cannot read the file", Place{path}));
+  const auto value = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!value.is_array()) throw Refused(error("it is not a JSON list of lists", Place{path}));
+  if (value.size() != k) {
+    throw Refused(error("it has " + std::to_string(value.size()) + " lists of rows for " +
+                            std::to_string(k) + (k == 1 ? " member" : " members"),
+                        Place{path}));
+  }
+  std::vector<at::Tensor> subsets;
+  for (size_t i = 0; i < k; ++i) {
+    const std::string which = "list " + std::to_string(i);
+    if (!value[i].is_array() || value[i].empty()) {
+      throw Refused(error(which + " names no rows", Place{path}));
+    }
+    std::vector<int64_t> numbers;
+    for (const auto& row : value[i]) {
+      if (!row.is_number_integer() || row.get<int64_t>() < 0 || row.get<int64_t>() >= rows) {
+        throw Refused(error(
+            which + " has " + row.dump() + ", but rows are numbered 0.." + std::to_string(rows - 1),
+            Place{path}));
+      }
+      numbers.push_back(row.get<int64_t>());
+    }
+    subsets.push_back(at::tensor(numbers, at::kLong));
+  }
+  return subsets;
+}
+
+/// All rows but those of the part.
+at::Tensor withoutRows(int64_t rows, const at::Tensor& part) {
+  at::Tensor keep = at::ones({rows}, at::kBool);
+  keep.index_fill_(0, part, false);
+  return keep.nonzero().flatten();
+}
+
+void setFolds(const RunOptions& options, size_t k, RunData& data) {
+  const int64_t rows = data.train.rows();
+  if (options.folds != static_cast<int64_t>(k)) {
+    throw Refused(error("--folds is " + std::to_string(options.folds) + ", but there are " +
+                        std::to_string(k) + " members")
+                      .helpWith("chorus-fuse --replicate " + std::to_string(options.folds) +
+                                " makes a member for each fold"));
+  }
+  if (options.folds > rows) {
+    throw Refused(error("--folds " + std::to_string(options.folds) + " is more than the " +
+                            std::to_string(rows) + " rows",
+                        Place{data.train.path}));
+  }
+  data.validation_rows = foldRows(rows, k, options.seed);
+  for (const at::Tensor& part : data.validation_rows) data.rows.push_back(withoutRows(rows, part));
+  data.validation = data.train;
+}
+
+void setRows(const RunOptions& options, const FusedModel& model, RunData& data) {
+  if (options.folds > 0) setFolds(options, model.k(), data);
+  if (!options.subset.empty()) {
+    data.rows = readSubsets(options.subset, model.k(), data.train.rows());
+  }
+  for (size_t k = 0; options.bootstrap && k < model.k(); ++k) {
+    data.rows.push_back(bootstrapRows(data.train.rows(), options.seed, model.member_seeds.at(k)));
+  }
+}
+
 }  // namespace
 
 RunData readData(const RunOptions& options, const FusedModel& model, Diagnostics& diagnostics) {
@@ -84,6 +153,7 @@ RunData readData(const RunOptions& options, const FusedModel& model, Diagnostics
     data.train = std::move(train);
     data.validation = std::move(validation);
   }
+  setRows(options, model, data);
   return data;
 }
 

@@ -22,6 +22,31 @@ void writePredictions(const std::string& path, const std::vector<at::Tensor>& ou
   writeAtomically(path, [&](const std::string& temporary) { writeNpz(temporary, arrays); });
 }
 
+/// The command that goes on with an interrupted run.
+void sayInterrupted(const RunOptions& options, const CheckpointFolder& checkpoints) {
+  std::string command = "chorus-run " + options.arguments;
+  if (options.resume.empty()) command += " --resume " + checkpoints.path();
+  say(warning("interrupted; the run's state is in " + checkpoints.path())
+          .helpWith("go on with: " + command));
+}
+
+int trainAndWrite(const RunOptions& options, ModelFile& file, const RunData& data) {
+  CheckpointFolder checkpoints(options);
+  if (!options.resume.empty()) resume(checkpoints.load(), file.model);
+  Diagnostics found;
+  const TrainResult result = runTraining(options, file.model, data, checkpoints, found);
+  if (result.interrupted) {
+    say(found);
+    sayInterrupted(options, checkpoints);
+    return 130;
+  }
+  if (!options.output.empty()) writeModel(file, options.output);
+  reportTraining(options, file.model, result);
+  say(found);
+  checkpoints.finish();
+  return 0;
+}
+
 int run(const std::vector<std::string>& arguments) {
   auto options = parseRunOptions(arguments);
   if (!options) return 0;
@@ -31,12 +56,12 @@ int run(const std::vector<std::string>& arguments) {
   ModelFile file = readModel(*options, diagnostics);
   FusedModel& model = file.model;
   applyOptions(*options, model, diagnostics);
-  const int64_t batch_size = batchSize(*options, model.k());
+  const int64_t batch_size = batchSizes(*options, model.k()).front();
   const RunData data = readData(*options, model, diagnostics);
   say(diagnostics);
   if (options->evaluate) {
     reportScores(*options, model, data.train,
-                 evaluate(model, data.train, batch_size, options->seed));
+                 evaluate(model, data.train, batch_size, options->seed, {}, metricNames(*options)));
     return 0;
   }
   if (!options->predict.empty()) {
@@ -44,12 +69,7 @@ int run(const std::vector<std::string>& arguments) {
                      file.plain);
     return 0;
   }
-  Diagnostics found;
-  const std::vector<EpochResult> epochs = runTraining(*options, model, data, found);
-  writeModel(file, options->output);
-  reportTraining(*options, model, data, epochs);
-  say(found);
-  return 0;
+  return trainAndWrite(*options, file, data);
 }
 
 }  // namespace

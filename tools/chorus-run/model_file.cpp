@@ -15,7 +15,16 @@ FusedModel readPlain(const RunOptions& options, Diagnostics& diagnostics) {
   if (options.mode == "as-traced") import.mode = ModePolicy::AsTraced;
   const Member member = importTorchScript(options.model(), import);
   for (const Message& message : member.remarks) diagnostics.add(message);
-  return stackMembers({member});
+  FusedModel model = stackMembers({member});
+  const MemberRecord record = readMemberRecord(options.model());
+  if (!record.optimizer || !options.trains()) return model;
+  // The state only: an optimizer that is named on the command line may be another one.
+  if (options.keep_optimizer || options.training.optimizer.empty()) {
+    model.optimizer = record.optimizer;
+    model.state = record.state;
+  }
+  model.step.fill_(record.step);
+  return model;
 }
 
 void applyLoss(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
@@ -56,10 +65,49 @@ void applyOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& d
   model.optimizer = spec;
 }
 
+/// The state has to be the one that the optimizer needs.
+void checkKept(const RunOptions& options, const FusedModel& model) {
+  FusedModel fresh = model;
+  resetState(fresh);
+  for (const auto& [name, tensor] : fresh.state) {
+    const auto found = model.state.find(name);
+    const bool fits = found != model.state.end() && found->second.sizes() == tensor.sizes() &&
+                      found->second.scalar_type() == tensor.scalar_type();
+    if (fits) continue;
+    throw Refused(error(
+        "--keep-optimizer: the file has no state '" + name + "' of '" + model.optimizer->name + "'",
+        Place{options.model()}));
+  }
+}
+
+/// A file of a run with --ema holds the averages as its parameters: the trained ones come back, and
+/// the averages go on.
+void continueAverages(FusedModel& model) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> extra;
+  for (const auto& [name, tensor] : model.extra) {
+    if (name.rfind("raw.", 0) != 0) continue;
+    const at::Tensor p = model.tensors.at(std::stoul(name.substr(4))).detach();
+    extra["ema." + name.substr(4)] = p.clone();
+    p.copy_(tensor);
+  }
+  model.extra = std::move(extra);
+}
+
 /// Training a file again starts afresh unless it is told otherwise.
 void resetOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
   const bool trained = model.step.any().item<bool>();
-  if (options.keep_optimizer || !trained) return;
+  if (options.keep_optimizer && !trained) {
+    diagnostics.add(
+        remark("--keep-optimizer: the file holds no optimizer state", Place{options.model()}));
+  }
+  if (!trained) return;
+  if (options.keep_optimizer) {
+    checkKept(options, model);
+    continueAverages(model);
+    return;
+  }
+  model.extra.clear();
   model.state.clear();
   model.step.zero_();
   diagnostics.add(remark("the file was trained before; the optimizer's state starts afresh",
@@ -96,7 +144,9 @@ ModelFile readModel(const RunOptions& options, Diagnostics& diagnostics) {
 }
 
 void applyOptions(RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
-  readTable(options.training, {"epochs", "batch-size", "clip-norm", "clip-value"},
+  readTable(options.training,
+            {"epochs", "batch-size", "clip-norm", "clip-value", "lr-schedule", "patience",
+             "min-delta", "ema"},
             model.member_names);
   applySeeds(options, model, diagnostics);
   applyLoss(options, model, diagnostics);
@@ -105,10 +155,24 @@ void applyOptions(RunOptions& options, FusedModel& model, Diagnostics& diagnosti
   resetOptimizer(options, model, diagnostics);
 }
 
+void resume(FusedModel checkpoint, FusedModel& model) {
+  if (checkpoint.member_names != model.member_names ||
+      checkpoint.tensors.size() != model.tensors.size()) {
+    throw Refused(error("the checkpoint is of another model"));
+  }
+  model.tensors = std::move(checkpoint.tensors);
+  model.state = std::move(checkpoint.state);
+  model.step = std::move(checkpoint.step);
+  model.extra = std::move(checkpoint.extra);
+  model.info["run"] = checkpoint.info.at("run");
+}
+
 void writeModel(const ModelFile& file, const std::string& path) {
   if (!file.plain) return writeFused(file.model, path);
   torch::jit::Module module = memberModule(file.model, 0);
-  writeAtomically(path, [&](std::ostream& out) { module.save(out); });
+  const auto record = memberRecord(file.model, 0);
+  const torch::jit::ExtraFilesMap extra(record.begin(), record.end());
+  writeAtomically(path, [&](std::ostream& out) { module.save(out, extra); });
 }
 
 }  // namespace chorus

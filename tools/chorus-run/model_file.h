@@ -18,6 +18,11 @@ ModelFile readModel(const RunOptions& options, Diagnostics& diagnostics);
 /// Reads --hparams. What the file's own loss and optimizer rule out is a usage error.
 void applyOptions(RunOptions& options, FusedModel& model, Diagnostics& diagnostics);
 
+/// Puts what a checkpoint holds in the place of the model: tensors, state, and where the run
+/// stands.
+void resume(FusedModel checkpoint, FusedModel& model);
+
+/// A plain member's optimizer state becomes extra records of its archive.
 void writeModel(const ModelFile& file, const std::string& path);
 
 }  // namespace chorus

@@ -1,6 +1,8 @@
 #include "tools/chorus-run/options.h"
 
+#include "chorus/schedule.h"
 #include "tools/common/members.h"
+#include "tools/common/run_tool.h"
 
 namespace chorus {
 namespace {
@@ -13,13 +15,10 @@ constexpr const char* kExamples =
     "chorus-run trained.pt --data test.npz --predict outputs.npz";
 
 /// Options of the contract that a later version brings; all take a value but the flags.
-const std::vector<std::string> kLaterOptions = {
-    "--folds",      "--subset",           "--lr-schedule", "--amp",
-    "--ema",        "--patience",         "--monitor",     "--restore",
-    "--prune",      "--max-members",      "--streams",     "--policy",
-    "--checkpoint", "--checkpoint-every", "--resume",      "--report",
-    "--target",     "--example",          "--tune"};
-const std::vector<std::string> kLaterFlags = {"--bootstrap"};
+const std::vector<std::string> kLaterOptions = {"--prune",   "--max-members", "--streams",
+                                                "--policy",  "--report",      "--target",
+                                                "--example", "--tune",        "--sample-weight"};
+const std::vector<std::string> kLaterFlags = {};
 
 void addWhat(CLI::App& app, RunOptions& o) {
   const std::string group = "What to do";
@@ -52,6 +51,15 @@ void addData(CLI::App& app, RunOptions& o) {
       ->group(group);
   app.add_option("--targets", o.targets, "the same for the target (default: what the inputs are)")
       ->group(group);
+  app.add_option("--folds", o.folds,
+                 "cross-validation: member i is scored on part i of K and trains on the others")
+      ->check(CLI::Range(2, 1'000'000))
+      ->group(group);
+  app.add_flag("--bootstrap", o.bootstrap,
+               "each member trains on N of the N rows, drawn with replacement")
+      ->group(group);
+  app.add_option("--subset", o.subset, "JSON: a list of K lists of row numbers to train on")
+      ->group(group);
   app.add_option("--input", o.input_specs,
                  "shape of an input of a plain member, e.g. f32[N,3,32,32] (repeatable)")
       ->group(group);
@@ -61,12 +69,21 @@ void addData(CLI::App& app, RunOptions& o) {
       ->group(group);
 }
 
+std::string scheduleNames() {
+  std::string names;
+  for (const ScheduleDefinition& definition : allSchedules()) {
+    names += (names.empty() ? "" : ", ") + definition.name;
+  }
+  return names;
+}
+
 void addRun(CLI::App& app, RunOptions& o) {
   const std::string group = "Training";
   app.add_option("--epochs", o.epochs,
                  "one value or K (default 1); a member whose epochs are over rests")
       ->group(group);
-  app.add_option("--batch-size", o.batch_size, "rows of a batch (default 32)")->group(group);
+  app.add_option("--batch-size", o.batch_size, "rows of a batch; one value or K (default 32)")
+      ->group(group);
   app.add_flag("--drop-last", o.drop_last, "leave out a last batch that is smaller")->group(group);
   app.add_option("--shuffle", o.shuffle,
                  "order of the rows: one for all members, each its own, or the file's")
@@ -84,6 +101,46 @@ void addRun(CLI::App& app, RunOptions& o) {
   app.add_option("--accumulate", o.accumulate, "batches per update; their mean counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
+      ->group(group);
+  app.add_option("--lr-schedule", o.schedule,
+                 "NAME:ARG=V,... per epoch, NAME@step:... per step; K between ';' (" +
+                     scheduleNames() + "; warmup=N in front of any)")
+      ->group(group);
+  app.add_option("--patience", o.patience,
+                 "a member stops after this many epochs without a better value; one or K")
+      ->group(group);
+  app.add_option("--min-delta", o.min_delta, "by how much a better value is better; one or K")
+      ->group(group);
+  app.add_option("--monitor", o.monitor,
+                 "val_loss (default), train_loss, or val_ or train_ and a metric")
+      ->group(group);
+  app.add_option("--restore", o.restore,
+                 "the state that a member ends with: best (default with --patience) or last")
+      ->check(oneOf({"best", "last"}))
+      ->group(group);
+  app.add_option(
+         "--ema", o.ema,
+         "decay of a moving average of the parameters, which is scored and written; one or K")
+      ->group(group);
+  app.add_option("--amp", o.amp, "mixed precision: bf16 or fp16")
+      ->check(oneOf({"bf16", "fp16"}))
+      ->group(group);
+  app.add_option("--on-nan", o.on_nan,
+                 "a member whose loss or gradient is not finite: freeze it, skip the update, or "
+                 "stop the run")
+      ->check(oneOf({"freeze", "skip", "stop"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--metric", o.metrics,
+                 "comma-separated: accuracy, topN, f1, auroc, mse, mae, r2, perplexity")
+      ->group(group);
+  app.add_option("--checkpoint", o.checkpoint,
+                 "folder of the run's checkpoint (default TRAINED.ckpt, removed on success)")
+      ->group(group);
+  app.add_option("--checkpoint-every", o.checkpoint_every, "steps, besides the ends of epochs")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--resume", o.resume, "go on with the run whose checkpoint is in this folder")
       ->group(group);
   app.add_option("--device", o.device, "cpu or cuda[:i]")->capture_default_str()->group(group);
   app.add_option("--threads", o.threads, "threads of an operator (default: LibTorch's)")
@@ -122,6 +179,31 @@ void checkDevice(const std::string& device) {
   throw Refused(unsupported("--device " + device));
 }
 
+/// At most one thing decides what a member trains on.
+void checkRows(const RunOptions& o) {
+  const std::string val = !o.validation.empty()   ? "--val"
+                          : o.validation_fraction ? "--val-fraction"
+                                                  : "";
+  if (o.folds > 0 && !val.empty()) {
+    throw Refused(usage("--folds and " + val + " exclude each other"));
+  }
+  std::vector<std::string> given;
+  if (o.folds > 0) given.push_back("--folds");
+  if (o.bootstrap) given.push_back("--bootstrap");
+  if (!o.subset.empty()) given.push_back("--subset");
+  if (given.size() > 1) throw Refused(usage(given[0] + " and " + given[1] + " exclude each other"));
+  if (!given.empty() && !o.trains()) throw Refused(usage(given[0] + " is for training"));
+}
+
+void checkCheckpoint(const RunOptions& o) {
+  const bool given = !o.checkpoint.empty() || o.checkpoint_every > 0 || !o.resume.empty();
+  if (given && !o.trains()) throw Refused(usage("checkpoints are for training"));
+  if (given && o.unfused) throw Refused(unsupported("checkpoints of a run with --unfused"));
+  if (!o.resume.empty() && !o.checkpoint.empty() && o.resume != o.checkpoint) {
+    throw Refused(usage("--resume goes on in its own folder; --checkpoint names another"));
+  }
+}
+
 void checkCombination(const RunOptions& o) {
   if (o.models.size() > 1) {
     throw Refused(
@@ -130,9 +212,11 @@ void checkCombination(const RunOptions& o) {
   }
   if (o.evaluate && !o.predict.empty())
     throw Refused(usage("--evaluate and --predict exclude each other"));
-  if (o.trains() && o.output.empty()) {
+  if (o.trains() && o.output.empty() && o.checkpoint.empty()) {
     throw Refused(usage("training needs -o TRAINED.pt; --evaluate and --predict do not train"));
   }
+  checkRows(o);
+  checkCheckpoint(o);
   if (!o.trains() && !o.output.empty()) {
     throw Refused(usage(std::string("-o is for training, but ") +
                         (o.evaluate ? "--evaluate" : "--predict") + " does not train"));
@@ -148,7 +232,7 @@ void checkCombination(const RunOptions& o) {
 
 void protectInputs(const RunOptions& o) {
   std::vector<std::string> inputs = {o.model(), o.data};
-  for (const std::string& file : {o.validation, o.training.hparams}) {
+  for (const std::string& file : {o.validation, o.training.hparams, o.subset}) {
     if (!file.empty()) inputs.push_back(file);
   }
   for (const std::string& file : {o.output, o.predict, o.log}) {
@@ -178,6 +262,9 @@ std::optional<RunOptions> parseRunOptions(const std::vector<std::string>& argume
   addLater(line.app, later_values);
   if (!line.parse(arguments)) return std::nullopt;
   options.json = line.json;
+  for (const std::string& argument : arguments) {
+    options.arguments += (options.arguments.empty() ? "" : " ") + quotedForShell(argument);
+  }
   refuseLater(line.app);
   checkCombination(options);
   protectInputs(options);

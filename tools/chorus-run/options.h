@@ -27,9 +27,16 @@ struct RunOptions {
   std::string keys, inputs = "shared", targets;
   std::vector<std::string> input_specs;
   std::string mode = "follow";
+  int64_t folds = 0;  ///< 0: none
+  bool bootstrap = false;
+  std::string subset;  ///< JSON file
 
   // The run. "One value or K" as text; empty: not given.
   std::string epochs, batch_size, member_seeds, clip_norm, clip_value;
+  std::string schedule, patience, min_delta, monitor, restore, ema, amp, metrics;
+  std::string on_nan = "freeze";
+  std::string checkpoint, resume;  ///< folders
+  int64_t checkpoint_every = 0;
   std::string shuffle = "shared", device = "cpu";
   bool drop_last = false;
   uint64_t seed = 0;
@@ -39,6 +46,8 @@ struct RunOptions {
   // Output.
   std::string log;
   bool quiet = false, json = false;
+
+  std::string arguments;  ///< as given, quoted for a shell
 
   bool trains() const { return !evaluate && predict.empty(); }
   const std::string& model() const { return models.front(); }

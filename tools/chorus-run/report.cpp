@@ -31,116 +31,157 @@ std::string range(const std::vector<double>& values) {
   return low == high ? numberText(low, 4) : numberText(low, 4) + ".." + numberText(high, 4);
 }
 
-Json epochJson(const EpochResult& result, const std::vector<std::string>& names,
-               const std::string& metric) {
+void addScores(Json& line, const std::string& prefix, const std::vector<double>& loss,
+               const std::map<std::string, std::vector<double>>& metrics) {
+  line[prefix + "loss"] = numbersOf(loss);
+  for (const auto& [name, values] : metrics) line[prefix + name] = numbersOf(values);
+}
+
+Json epochJson(const EpochResult& result, const std::vector<std::string>& names) {
   Json line;
   line["epoch"] = result.epoch;
   line["seconds"] = result.seconds;
   line["members"] = names;
   line["active"] = result.active;
-  line["train_loss"] = numbersOf(result.train_loss);
-  if (!result.validation) return line;
-  line["val_loss"] = numbersOf(result.validation->loss);
-  if (!metric.empty()) line["val_" + metric] = numbersOf(result.validation->metric);
+  line["lr"] = numbersOf(result.lr);
+  addScores(line, "train_", result.train_loss, result.train_metrics);
+  if (result.validation) {
+    addScores(line, "val_", result.validation->loss, result.validation->metrics);
+  }
   return line;
 }
 
-/// The last epoch in which the member took part; nullptr if none.
-const EpochResult* lastOf(const std::vector<EpochResult>& epochs, size_t k) {
-  for (auto result = epochs.rbegin(); result != epochs.rend(); ++result) {
-    if (result->active[k]) return &*result;
+/// The epoch whose state the member has: the best one where that is restored, else the last in
+/// which it took part; nullptr if none.
+const EpochResult* lastOf(const TrainResult& result, size_t k) {
+  const int64_t best = result.members[k].best_epoch;
+  for (auto epoch = result.epochs.rbegin(); epoch != result.epochs.rend(); ++epoch) {
+    if (best > 0 ? epoch->epoch == best : epoch->active[k]) return &*epoch;
   }
   return nullptr;
 }
 
 std::string cell(double value) { return std::isnan(value) ? "-" : numberText(value); }
 
-Json trainingJson(const FusedModel& model, const std::string& metric,
-                  const std::vector<EpochResult>& epochs) {
+/// Column names and member k's numbers of an epoch.
+std::vector<std::pair<std::string, double>> numbersOf(const EpochResult& result, size_t k) {
+  std::vector<std::pair<std::string, double>> numbers = {{"train_loss", result.train_loss[k]}};
+  for (const auto& [name, values] : result.train_metrics)
+    numbers.emplace_back("train_" + name, values[k]);
+  if (!result.validation) return numbers;
+  numbers.emplace_back("val_loss", result.validation->loss[k]);
+  for (const auto& [name, values] : result.validation->metrics)
+    numbers.emplace_back("val_" + name, values[k]);
+  return numbers;
+}
+
+Json trainingJson(const FusedModel& model, const TrainResult& result) {
   Json members = Json::array();
   for (size_t k = 0; k < model.k(); ++k) {
-    const EpochResult* last = lastOf(epochs, k);
+    const EpochResult* last = lastOf(result, k);
+    const MemberEnd& end = result.members[k];
     Json member;
     member["member"] = model.member_names[k];
-    member["epochs"] = last ? last->epoch : 0;
-    if (last) member["train_loss"] = number(last->train_loss[k]);
-    if (last && last->validation) {
-      member["val_loss"] = number(last->validation->loss[k]);
-      if (!metric.empty()) member["val_" + metric] = number(last->validation->metric[k]);
+    member["epochs"] = end.epochs;
+    if (end.best_epoch > 0) member["best_epoch"] = end.best_epoch;
+    if (!end.reason.empty()) member["ended"] = end.reason;
+    if (last) {
+      for (const auto& [name, value] : numbersOf(*last, k)) member[name] = number(value);
     }
     members.push_back(member);
   }
   return members;
 }
 
+/// "train_loss" -> "train loss".
+std::string spaced(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+Table trainingTable(const FusedModel& model, const TrainResult& result) {
+  Table table;
+  table.header = {"member", "epochs"};
+  bool best = false, ended = false;
+  for (const MemberEnd& end : result.members) {
+    best = best || end.best_epoch > 0;
+    ended = ended || !end.reason.empty();
+  }
+  if (best) table.header.emplace_back("best");
+  std::vector<std::string> columns = {"train_loss"};
+  if (!result.epochs.empty()) {
+    columns.clear();
+    for (const auto& [name, value] : numbersOf(result.epochs.front(), 0)) columns.push_back(name);
+  }
+  for (const std::string& name : columns) table.header.push_back(spaced(name));
+  if (ended) table.header.emplace_back("ended");
+  for (size_t k = 0; k < model.k(); ++k) {
+    const EpochResult* last = lastOf(result, k);
+    const MemberEnd& end = result.members[k];
+    std::vector<std::string> row = {model.member_names[k], std::to_string(end.epochs)};
+    if (best) row.push_back(end.best_epoch > 0 ? std::to_string(end.best_epoch) : "-");
+    std::map<std::string, double> numbers;
+    if (last) {
+      for (const auto& [name, value] : numbersOf(*last, k)) numbers[name] = value;
+    }
+    for (const std::string& name : columns)
+      row.push_back(numbers.count(name) ? cell(numbers[name]) : "-");
+    if (ended) row.push_back(end.reason.empty() ? "-" : end.reason);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 }  // namespace
 
-EpochReporter::EpochReporter(const RunOptions& options, const FusedModel& model,
-                             const RunData& data)
-    : prints_(!options.quiet && !options.json),
-      names_(model.member_names),
-      metric_(metricName(model, data.train)),
-      log_path_(options.log) {
+EpochReporter::EpochReporter(const RunOptions& options, const FusedModel& model, const RunData&)
+    : prints_(!options.quiet && !options.json), names_(model.member_names), log_path_(options.log) {
   if (log_path_.empty()) return;
-  log_.open(log_path_, std::ios::trunc);
+  log_.open(log_path_, options.resume.empty() ? std::ios::trunc : std::ios::app);
   if (!log_) throw Refused(error("cannot write the log", Place{log_path_}));
 }
 
 void EpochReporter::report(const EpochResult& result, int64_t last_epoch) {
   if (log_.is_open()) {
-    log_ << epochJson(result, names_, metric_).dump() << std::endl;
+    log_ << epochJson(result, names_).dump() << std::endl;
     if (!log_) throw Refused(error("cannot write the log", Place{log_path_}));
   }
   if (!prints_) return;
   std::cout << "epoch " << result.epoch << "/" << last_epoch << "  train loss "
             << range(result.train_loss);
+  for (const auto& [name, values] : result.train_metrics)
+    std::cout << "  train " << name << " " << range(values);
   if (result.validation) {
     std::cout << "  val loss " << range(result.validation->loss);
-    if (!metric_.empty())
-      std::cout << "  val " << metric_ << " " << range(result.validation->metric);
+    for (const auto& [name, values] : result.validation->metrics)
+      std::cout << "  val " << name << " " << range(values);
   }
   std::cout << "  " << numberText(result.seconds, 3) << " s" << std::endl;
 }
 
-void reportTraining(const RunOptions& options, const FusedModel& model, const RunData& data,
-                    const std::vector<EpochResult>& epochs) {
-  const std::string metric = metricName(model, data.train);
+void reportTraining(const RunOptions& options, const FusedModel& model, const TrainResult& result) {
   if (options.json) {
-    Json result;
-    result["output"] = options.output;
-    result["members"] = trainingJson(model, metric, epochs);
+    Json json;
+    json["output"] = options.output;
+    json["members"] = trainingJson(model, result);
     double seconds = 0;
-    for (const EpochResult& epoch : epochs) seconds += epoch.seconds;
-    result["seconds"] = seconds;
-    std::cout << result.dump(2) << std::endl;
+    for (const EpochResult& epoch : result.epochs) seconds += epoch.seconds;
+    json["seconds"] = seconds;
+    std::cout << json.dump(2) << std::endl;
   }
   if (options.json || options.quiet) return;
-  Table table;
-  table.header = {"member", "epochs", "train loss"};
-  if (data.validation) table.header.push_back("val loss");
-  if (data.validation && !metric.empty()) table.header.push_back("val " + metric);
-  for (size_t k = 0; k < model.k(); ++k) {
-    const EpochResult* last = lastOf(epochs, k);
-    std::vector<std::string> row = {model.member_names[k], std::to_string(last ? last->epoch : 0),
-                                    last ? cell(last->train_loss[k]) : "-"};
-    if (data.validation) row.push_back(last ? cell(last->validation->loss[k]) : "-");
-    if (data.validation && !metric.empty())
-      row.push_back(last ? cell(last->validation->metric[k]) : "-");
-    table.rows.push_back(std::move(row));
-  }
-  std::cout << format(table) << std::flush;
+  std::cout << format(trainingTable(model, result)) << std::flush;
 }
 
 void reportScores(const RunOptions& options, const FusedModel& model, const Dataset& data,
                   const Scores& scores) {
-  const std::string metric = metricName(model, data);
   if (options.json) {
     Json members = Json::array();
     for (size_t k = 0; k < model.k(); ++k) {
       Json member;
       member["member"] = model.member_names[k];
       member["loss"] = number(scores.loss[k]);
-      if (!metric.empty()) member[metric] = number(scores.metric[k]);
+      for (const auto& [name, values] : scores.metrics) member[name] = number(values[k]);
       members.push_back(member);
     }
     Json result;
@@ -152,10 +193,10 @@ void reportScores(const RunOptions& options, const FusedModel& model, const Data
   if (options.json || options.quiet) return;
   Table table;
   table.header = {"member", "loss"};
-  if (!metric.empty()) table.header.push_back(metric);
+  for (const auto& [name, values] : scores.metrics) table.header.push_back(name);
   for (size_t k = 0; k < model.k(); ++k) {
     table.rows.push_back({model.member_names[k], cell(scores.loss[k])});
-    if (!metric.empty()) table.rows.back().push_back(cell(scores.metric[k]));
+    for (const auto& [name, values] : scores.metrics) table.rows.back().push_back(cell(values[k]));
   }
   std::cout << format(table) << std::flush;
 }

@@ -19,15 +19,13 @@ class EpochReporter {
  private:
   bool prints_;
   const std::vector<std::string>& names_;
-  std::string metric_;
   std::string log_path_;
   std::ofstream log_;
 };
 
 /// The table per member, or with --json one object, on standard output.
 
-void reportTraining(const RunOptions& options, const FusedModel& model, const RunData& data,
-                    const std::vector<EpochResult>& epochs);
+void reportTraining(const RunOptions& options, const FusedModel& model, const TrainResult& result);
 void reportScores(const RunOptions& options, const FusedModel& model, const Dataset& data,
                   const Scores& scores);
 

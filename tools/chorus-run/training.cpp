@@ -56,11 +56,23 @@ Dataset ofMember(const Dataset& data, size_t k) {
   return mine;
 }
 
+template <typename T>
+void keepOnly(std::vector<T>& values, size_t k) {
+  if (!values.empty()) values = {values[k]};
+}
+
 TrainOptions ofMember(const TrainOptions& options, size_t k) {
   TrainOptions mine = options;
-  mine.epochs = {options.epochs[k]};
-  if (!options.clip_norm.empty()) mine.clip_norm = {options.clip_norm[k]};
-  if (!options.clip_value.empty()) mine.clip_value = {options.clip_value[k]};
+  keepOnly(mine.epochs, k);
+  keepOnly(mine.batch_size, k);
+  keepOnly(mine.clip_norm, k);
+  keepOnly(mine.clip_value, k);
+  keepOnly(mine.schedules, k);
+  keepOnly(mine.rows, k);
+  keepOnly(mine.validation_rows, k);
+  keepOnly(mine.patience, k);
+  keepOnly(mine.min_delta, k);
+  keepOnly(mine.ema, k);
   return mine;
 }
 
@@ -77,32 +89,37 @@ void putBack(FusedModel& model, const FusedModel& solo, size_t k) {
   for (auto& [name, tensor] : model.state) put(tensor, solo.state.at(name));
 }
 
-/// Writes member k's epoch into the results of all.
-void merge(std::vector<EpochResult>& all, const EpochResult& mine, size_t k, size_t members) {
-  const double none = std::numeric_limits<double>::quiet_NaN();
+/// Writes member k's numbers into those of all.
+void mergeNumbers(std::vector<double>& all, const std::vector<double>& mine, size_t k,
+                  size_t members) {
+  all.resize(members, std::numeric_limits<double>::quiet_NaN());
+  all[k] = mine.at(0);
+}
+
+void mergeEpoch(std::vector<EpochResult>& all, const EpochResult& mine, size_t k, size_t members) {
   const auto at = static_cast<size_t>(mine.epoch) - 1;
   if (all.size() <= at) all.resize(at + 1);
   EpochResult& result = all[at];
   result.epoch = mine.epoch;
   result.active.resize(members, false);
-  result.train_loss.resize(members, none);
   result.active[k] = mine.active[0];
-  result.train_loss[k] = mine.train_loss[0];
   result.seconds += mine.seconds;
+  mergeNumbers(result.train_loss, mine.train_loss, k, members);
+  mergeNumbers(result.lr, mine.lr, k, members);
+  for (const auto& [name, values] : mine.train_metrics)
+    mergeNumbers(result.train_metrics[name], values, k, members);
   if (!mine.validation) return;
   if (!result.validation) result.validation.emplace();
-  result.validation->loss.resize(members, none);
-  result.validation->loss[k] = mine.validation->loss[0];
-  if (mine.validation->metric.empty()) return;
-  result.validation->metric.resize(members, none);
-  result.validation->metric[k] = mine.validation->metric[0];
+  mergeNumbers(result.validation->loss, mine.validation->loss, k, members);
+  for (const auto& [name, values] : mine.validation->metrics)
+    mergeNumbers(result.validation->metrics[name], values, k, members);
 }
 
-std::vector<EpochResult> trainApart(const RunOptions& options, FusedModel& model,
-                                    const RunData& data, const TrainOptions& train_options,
-                                    Diagnostics& diagnostics) {
+TrainResult trainApart(const RunOptions& options, FusedModel& model, const RunData& data,
+                       const TrainOptions& train_options, Diagnostics& diagnostics) {
   model.state = optimizerState(model);
-  std::vector<EpochResult> all;
+  TrainResult all;
+  all.members.resize(model.k());
   for (size_t k = 0; k < model.k(); ++k) {
     FusedModel solo = selectMembers(model, {k});
     const Dataset mine = ofMember(data.train, k);
@@ -114,54 +131,117 @@ std::vector<EpochResult> trainApart(const RunOptions& options, FusedModel& model
     observer.on_epoch = [&](const EpochResult& result) {
       bar.update(static_cast<size_t>(result.epoch));
     };
-    for (const EpochResult& result : train(solo, mine, validation ? &*validation : nullptr,
-                                           ofMember(train_options, k), observer, diagnostics)) {
-      merge(all, result, k, model.k());
-    }
+    const TrainResult result = train(solo, mine, validation ? &*validation : nullptr,
+                                     ofMember(train_options, k), observer, diagnostics);
+    for (const EpochResult& epoch : result.epochs) mergeEpoch(all.epochs, epoch, k, model.k());
+    all.members[k] = result.members[0];
     putBack(model, solo, k);
   }
   EpochReporter reporter(options, model, data);
-  for (const EpochResult& result : all) reporter.report(result, all.back().epoch);
+  for (const EpochResult& result : all.epochs) reporter.report(result, all.epochs.back().epoch);
   return all;
+}
+
+/// K schedules between ';', or a column of the table.
+std::vector<Schedule> schedulesOf(const RunOptions& options, size_t k) {
+  const HparamsTable* table = tableWith(options, "lr-schedule", !options.schedule.empty());
+  if (!table && options.schedule.empty()) return {};
+  std::vector<Schedule> schedules;
+  for (const std::string& text : table ? texts(*table, "lr-schedule")
+                                       : oneOrKTexts("--lr-schedule", options.schedule, k, ';')) {
+    schedules.push_back(parseSchedule(text.empty() ? "constant" : text));
+  }
+  return schedules;
+}
+
+std::vector<double> decaysOf(const RunOptions& options, size_t k) {
+  const HparamsTable* table = tableWith(options, "ema", !options.ema.empty());
+  if (!table && options.ema.empty()) return {};
+  const std::vector<double> decays =
+      table ? numbers(*table, "ema") : oneOrK("--ema", options.ema, k);
+  for (const double decay : decays) {
+    if (decay >= 0 && decay < 1) continue;
+    throw Refused(error("--ema is " + numberText(decay) + ", but has to be in [0, 1)"));
+  }
+  return decays;
+}
+
+void setStopping(const RunOptions& options, size_t k, bool validates, TrainOptions& train) {
+  const HparamsTable* table = tableWith(options, "patience", !options.patience.empty());
+  if (table || !options.patience.empty()) {
+    train.patience = integersOf(options, "patience", options.patience, "", k, 1);
+  }
+  train.min_delta = limitsOf(options, "min-delta", options.min_delta, k);
+  if (!train.min_delta.empty() && train.patience.empty()) {
+    throw Refused(usage("--min-delta is for --patience"));
+  }
+  train.restore_best =
+      options.restore.empty() ? !train.patience.empty() : options.restore == "best";
+  bool watches = !train.patience.empty() || train.restore_best;
+  for (const Schedule& schedule : train.schedules) watches = watches || schedule.observe;
+  train.monitor = !options.monitor.empty() ? options.monitor
+                  : validates              ? "val_loss"
+                                           : "train_loss";
+  if (!options.monitor.empty() && !watches) {
+    throw Refused(usage("--monitor is for --patience, --restore best and reduce_on_plateau"));
+  }
+  if (!validates && train.monitor.rfind("val_", 0) == 0) {
+    throw Refused(usage("--monitor " + train.monitor + " needs --val, --val-fraction or --folds"));
+  }
+  if (!validates && options.monitor.empty() && !train.patience.empty()) {
+    throw Refused(usage("--patience watches val_loss, but there is no validation data")
+                      .helpWith("give --val or --val-fraction, or --monitor train_loss"));
+  }
 }
 
 }  // namespace
 
-int64_t batchSize(const RunOptions& options, size_t k) {
-  const std::vector<int64_t> sizes =
-      integersOf(options, "batch-size", options.batch_size, "32", k, 1);
-  if (std::adjacent_find(sizes.begin(), sizes.end(), std::not_equal_to<>()) != sizes.end()) {
-    throw Refused(
-        unsupported("different values of --batch-size for the members of one fused file"));
-  }
-  return sizes.front();
+std::vector<std::string> metricNames(const RunOptions& options) {
+  return options.metrics.empty() ? std::vector<std::string>() : splitText(options.metrics, ',');
 }
 
-TrainOptions trainOptions(const RunOptions& options, size_t k) {
-  TrainOptions train_options;
-  train_options.epochs = integersOf(options, "epochs", options.epochs, "1", k, 0);
-  train_options.batch_size = batchSize(options, k);
-  train_options.drop_last = options.drop_last;
-  train_options.shuffle = options.shuffle == "none"     ? Shuffle::None
-                          : options.shuffle == "member" ? Shuffle::Member
-                                                        : Shuffle::Shared;
-  train_options.seed = options.seed;
-  train_options.accumulate = options.accumulate;
-  train_options.clip_norm = limitsOf(options, "clip-norm", options.clip_norm, k);
-  train_options.clip_value = limitsOf(options, "clip-value", options.clip_value, k);
-  return train_options;
+std::vector<int64_t> batchSizes(const RunOptions& options, size_t k) {
+  return integersOf(options, "batch-size", options.batch_size, "32", k, 1);
 }
 
-std::vector<EpochResult> runTraining(const RunOptions& options, FusedModel& model,
-                                     const RunData& data, Diagnostics& diagnostics) {
-  const TrainOptions train_options = trainOptions(options, model.k());
+TrainOptions trainOptions(const RunOptions& options, size_t k, const RunData& data) {
+  TrainOptions train;
+  train.epochs = integersOf(options, "epochs", options.epochs, "1", k, 0);
+  train.batch_size = batchSizes(options, k);
+  train.drop_last = options.drop_last;
+  train.shuffle = options.shuffle == "none"     ? Shuffle::None
+                  : options.shuffle == "member" ? Shuffle::Member
+                                                : Shuffle::Shared;
+  train.seed = options.seed;
+  train.accumulate = options.accumulate;
+  train.clip_norm = limitsOf(options, "clip-norm", options.clip_norm, k);
+  train.clip_value = limitsOf(options, "clip-value", options.clip_value, k);
+  train.on_nan = options.on_nan == "freeze" ? OnNan::Freeze
+                 : options.on_nan == "skip" ? OnNan::Skip
+                                            : OnNan::Stop;
+  train.schedules = schedulesOf(options, k);
+  train.ema = decaysOf(options, k);
+  if (!options.amp.empty()) train.amp = options.amp == "bf16" ? at::kBFloat16 : at::kHalf;
+  train.metrics = metricNames(options);
+  train.rows = data.rows;
+  train.validation_rows = data.validation_rows;
+  train.checkpoint_every = options.checkpoint_every;
+  setStopping(options, k, data.validation.has_value(), train);
+  return train;
+}
+
+TrainResult runTraining(const RunOptions& options, FusedModel& model, const RunData& data,
+                        CheckpointFolder& checkpoints, Diagnostics& diagnostics) {
+  const TrainOptions train_options = trainOptions(options, model.k(), data);
   if (options.unfused) return trainApart(options, model, data, train_options, diagnostics);
   EpochReporter reporter(options, model, data);
   const int64_t last = *std::max_element(train_options.epochs.begin(), train_options.epochs.end());
   std::optional<ProgressBar> bar;
   TrainObserver observer;
+  int64_t shown = 0;
   observer.on_batch = [&](int64_t epoch, int64_t done, int64_t count) {
-    if (done == 1) {
+    if (shown != epoch) {
+      shown = epoch;
       bar.emplace("epoch " + std::to_string(epoch) + "/" + std::to_string(last),
                   static_cast<size_t>(count), options.quiet);
     }
@@ -172,6 +252,9 @@ std::vector<EpochResult> runTraining(const RunOptions& options, FusedModel& mode
     bar.reset();
     reporter.report(result, last);
   };
+  observer.should_stop = [] { return interrupted(); };
+  observer.checkpoint = [&](const FusedModel& now, bool urgent) { checkpoints.write(now, urgent); };
+  const SignalScope signals;
   return train(model, data.train, data.validation ? &*data.validation : nullptr, train_options,
                observer, diagnostics);
 }

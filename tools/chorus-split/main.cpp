@@ -42,6 +42,16 @@ std::optional<SplitOptions> parseSplitOptions(const std::vector<std::string>& ar
   return options;
 }
 
+/// -o names a folder: a file in its place is a slip, most often that of the fused file itself.
+void requireFolder(const SplitOptions& options) {
+  std::error_code ignored;
+  if (!fs::exists(options.folder, ignored) || fs::is_directory(options.folder, ignored)) return;
+  const bool same = fs::equivalent(options.folder, options.fused, ignored);
+  throw Refused(usage("-o is a folder for one file per member, but '" + options.folder + "' is " +
+                      (same ? "the fused file itself" : "a file"))
+                    .helpWith("chorus-split " + options.fused + " -o members/"));
+}
+
 /// Makes a folder; remembers which folders it made, deepest first, so that a failure can remove
 /// them again.
 class OutputFolder {
@@ -135,7 +145,8 @@ void writeMember(const SplitOptions& options, const FusedModel& model, size_t k,
   if (options.state_dict) {
     writeStateDict(stateDict(model, k), out);
   } else {
-    memberModule(model, k).save(out);
+    const auto record = memberRecord(model, k);
+    memberModule(model, k).save(out, torch::jit::ExtraFilesMap(record.begin(), record.end()));
   }
   out.close();
   if (!out) throw Refused(error("cannot write: is the disk full?", Place{path}));
@@ -144,6 +155,7 @@ void writeMember(const SplitOptions& options, const FusedModel& model, size_t k,
 int split(const std::vector<std::string>& arguments) {
   const auto options = parseSplitOptions(arguments);
   if (!options) return 0;
+  requireFolder(*options);
   const FusedModel model = readFused(options->fused);
   const std::vector<std::string> paths = outputPaths(*options, model);
   OutputFolder folder(options->folder);

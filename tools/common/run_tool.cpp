@@ -13,9 +13,8 @@
 #include "tools/common/command_line.h"
 
 namespace chorus {
-namespace {
 
-std::string quoted(const std::string& argument) {
+std::string quotedForShell(const std::string& argument) {
   const bool plain = !argument.empty() && argument.find_first_not_of(
                                               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                               "0123456789_-+=,.:/@%") == std::string::npos;
@@ -25,6 +24,8 @@ std::string quoted(const std::string& argument) {
   return text + "'";
 }
 
+namespace {
+
 // Returns the name of the file, or "" where the current folder cannot be written to.
 std::string writeReproducer(const std::string& tool, const std::vector<std::string>& arguments,
                             const std::string& details) {
@@ -32,8 +33,8 @@ std::string writeReproducer(const std::string& tool, const std::vector<std::stri
   std::ofstream out(file);
   std::error_code ignored;
   out << "# " << tool << " " << versionText() << "\n";
-  out << "cd " << quoted(std::filesystem::current_path(ignored).string()) << "\n" << tool;
-  for (const std::string& argument : arguments) out << " " << quoted(argument);
+  out << "cd " << quotedForShell(std::filesystem::current_path(ignored).string()) << "\n" << tool;
+  for (const std::string& argument : arguments) out << " " << quotedForShell(argument);
   out << "\n\n" << details << "\n";
   out.close();
   return out ? file : "";

@@ -7,6 +7,9 @@
 
 namespace chorus {
 
+/// An argument as a shell reads it back.
+std::string quotedForShell(const std::string& argument);
+
 /// Sets LibTorch's process switches, runs `body` with the arguments behind the program's name, and
 /// turns what it throws into messages on standard error and an exit code:
 ///
