@@ -6,6 +6,9 @@ namespace chorus {
 namespace {
 
 Severity least_severe = Severity::Remark;
+std::function<void(const Message&)> listener = [](const Message& message) {
+  std::cerr << format(message) << std::flush;
+};
 
 }  // namespace
 
@@ -15,8 +18,10 @@ void setLogLevel(const std::string& name) {
                                      : Severity::Remark;
 }
 
+void setListener(std::function<void(const Message&)> heard_by) { listener = std::move(heard_by); }
+
 void say(const Message& message) {
-  if (message.severity >= least_severe) std::cerr << format(message) << std::flush;
+  if (message.severity >= least_severe) listener(message);
 }
 
 void say(const Diagnostics& diagnostics) {

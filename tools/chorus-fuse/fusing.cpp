@@ -1,0 +1,154 @@
+#include "tools/chorus-fuse/fusing.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "chorus/checker.h"
+#include "chorus/equivalence.h"
+#include "chorus/import.h"
+#include "lib/export/varying.h"
+#include "tools/chorus-fuse/plan.h"
+#include "tools/chorus-fuse/replicate.h"
+#include "tools/common/report.h"
+#include "tools/common/terminal.h"
+
+namespace chorus {
+namespace {
+
+ImportOptions importOptions(const FuseOptions& options) {
+  ImportOptions import;
+  for (const std::string& text : options.inputs) import.inputs.push_back(parseInputSpec(text));
+  import.mode = options.mode == "follow" ? ModePolicy::Follow : ModePolicy::AsTraced;
+  return import;
+}
+
+/// Two at a time: unpickling is half of the work.
+std::vector<Member> importAll(const std::vector<std::string>& paths,
+                              const std::vector<std::string>& names, const FuseOptions& options) {
+  const ImportOptions import = importOptions(options);
+  std::vector<Member> members(paths.size());
+  std::vector<std::exception_ptr> failures(paths.size());
+  std::atomic<size_t> next{0}, done{0};
+  std::atomic<bool> failed{false};
+  ProgressBar bar("reading", paths.size());
+  std::mutex drawing;
+  const auto work = [&] {
+    for (size_t i = next++; i < paths.size() && !failed; i = next++) {
+      try {
+        ImportOptions mine = import;
+        mine.name = names[i];
+        members[i] = importTorchScript(paths[i], mine);
+      } catch (...) {
+        failures[i] = std::current_exception();
+        failed = true;
+      }
+      const std::scoped_lock lock(drawing);
+      bar.update(++done);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  return members;
+}
+
+/// Every member's slots in the order of member 0's.
+void alignSlots(std::vector<Member>& members, const Certificate& certificate) {
+  for (size_t k = 0; k < members.size(); ++k) {
+    std::vector<TensorSlot> slots;
+    for (const uint32_t slot : certificate.members[k].slots)
+      slots.push_back(members[k].slots.at(slot));
+    members[k].slots = std::move(slots);
+  }
+}
+
+FusedModel stackProved(std::vector<Member>& members, const FuseOptions& options,
+                       const std::map<std::string, at::Tensor>& loss_tensors) {
+  const Certificate certificate = prove(members);
+  const std::string wrong = checkCertificate(certificate, members);
+  if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
+  alignSlots(members, certificate);
+  FusedModel model = stackMembers(members);
+  model.varying = varyingNumbers(certificate, members[0]);
+  model.info["certificate"] = toJson(certificate);
+  TrainingOptions training = options.training;
+  readTable(training, {}, model.member_names);
+  model.loss = lossSpec(training, model.k());
+  for (const auto& [name, tensor] : loss_tensors) {
+    if (!model.loss) throw Refused(usage("--loss-arg '" + name + "' is given without --loss"));
+    model.loss->tensors[name] = tensor;
+  }
+  model.optimizer = optimizerSpec(training, model.member_names);
+  if (model.optimizer && !model.loss) throw Refused(usage("--optimizer without --loss"));
+  resetState(model);
+  return model;
+}
+
+VerifyReport verified(const FusedModel& model, const std::vector<Member>& members,
+                      const FuseOptions& options) {
+  if (options.no_verify) {
+    VerifyReport skipped;
+    skipped.unchecked = "switched off by --no-verify";
+    return skipped;
+  }
+  VerifyReport report = verify(model, members, {options.verify_steps, options.rtol, options.atol});
+  if (!report.unchecked.empty()) say(remark("unchecked: " + report.unchecked));
+  return report;
+}
+
+}  // namespace
+
+std::vector<Member> importMembers(const std::vector<std::string>& paths,
+                                  const std::vector<std::string>& names,
+                                  const FuseOptions& options) {
+  std::vector<Member> members = importAll(paths, names, options);
+  if (options.replicate > 0) members = replicate(members.at(0), options);
+  return members;
+}
+
+void sayRemarks(const std::vector<Member>& members, bool trains) {
+  // The same remark of many members is said once.
+  std::map<std::string, std::pair<Message, size_t>> seen;
+  for (const Member& member : members) {
+    for (const Message& message : member.remarks) {
+      if (message.severity == Severity::Warning && !trains) continue;
+      auto [at, fresh] = seen.emplace(message.text, std::pair{message, 0});
+      ++at->second.second;
+    }
+  }
+  for (auto& [text, entry] : seen) {
+    auto& [message, count] = entry;
+    if (count > 1) message.note("the same holds for " + std::to_string(count - 1) + " more");
+    say(message);
+  }
+}
+
+Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
+                  const std::map<std::string, at::Tensor>& loss_tensors) {
+  Fused fused;
+  fused.model = stackProved(members, options, loss_tensors);
+  BuildOptions build;
+  build.disabled = {options.disabled.begin(), options.disabled.end()};
+  build.decisions = &fused.decisions;
+  buildModule(fused.model, build);
+  fused.checks = verified(fused.model, members, options);
+  return fused;
+}
+
+nlohmann::json reportJson(const Fused& fused, const FuseOptions& options) {
+  nlohmann::json report = planJson(fused.model, fused.decisions);
+  report["certificate"] = fused.model.info["certificate"];
+  report["disabled"] = options.disabled;
+  report["verified"] = {{"checked", fused.checks.checked},
+                        {"summary", fused.checks.summary},
+                        {"unchecked", fused.checks.unchecked},
+                        {"worst_relative_difference", fused.checks.worst}};
+  if (!options.output.empty() && !options.plan) report["output"] = options.output;
+  return report;
+}
+
+}  // namespace chorus

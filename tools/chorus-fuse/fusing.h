@@ -1,0 +1,37 @@
+// From archives to a fused model: what chorus-fuse and the Python module have in common.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "chorus/batch_graph.h"
+#include "chorus/fused_model.h"
+#include "chorus/verify.h"
+#include "tools/chorus-fuse/options.h"
+
+namespace chorus {
+
+struct Fused {
+  FusedModel model;
+  std::vector<Decision> decisions;
+  VerifyReport checks;
+};
+
+/// The members, read two at a time; copies of the one there is with --replicate.
+std::vector<Member> importMembers(const std::vector<std::string>& paths,
+                                  const std::vector<std::string>& names,
+                                  const FuseOptions& options);
+
+/// Says what importing remarked, the same remark once; warnings only where the model is to train.
+void sayRemarks(const std::vector<Member>& members, bool trains);
+
+/// Proves, checks, stacks, builds and verifies. `loss_tensors` are arguments of the loss beside
+/// those of --loss-arg. Refuses before anything is written.
+Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
+                  const std::map<std::string, at::Tensor>& loss_tensors = {});
+
+/// The report for machines.
+nlohmann::json reportJson(const Fused& fused, const FuseOptions& options);
+
+}  // namespace chorus
