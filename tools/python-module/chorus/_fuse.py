@@ -1,4 +1,5 @@
 """chorus.fuse: models in, a fused ScriptModule out; every option becomes one of chorus-fuse."""
+import contextlib
 import io
 import json
 import logging
@@ -39,7 +40,8 @@ def fuse(models, *, example_inputs=None, names=None, loss=None, loss_args=None, 
         if kind == "warning":
             warnings.warn(text, stacklevel=2)
         _log.info("%s", text)
-    fused = torch.jit.load(io.BytesIO(archive))
+    with _quiet():
+        fused = torch.jit.load(io.BytesIO(archive))
     fused.chorus_report = json.loads(report)
     return fused.train(models[0].training)
 
@@ -53,8 +55,17 @@ def _archive(model, example_inputs, name):
                               "  help: give example_inputs=, or script it with torch.jit.script")
         model = _traced(model, example_inputs, name)
     buffer = io.BytesIO()
-    torch.jit.save(model, buffer)
+    with _quiet():
+        torch.jit.save(model, buffer)
     return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _quiet():
+    """PyTorch warns of TorchScript itself, and a tracer of every Python branch."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _traced(model, example_inputs, name):
@@ -68,8 +79,7 @@ def _traced(model, example_inputs, name):
     if not model.training:
         model.train()
     try:
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with torch.random.fork_rng(devices=[]), _quiet():
             return torch.jit.trace(model, examples, check_trace=False, strict=False)
     except Exception as failure:
         raise _core.Error(f"{name}: error: torch.jit.trace cannot trace it: {failure}") from failure
