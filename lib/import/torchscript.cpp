@@ -38,24 +38,9 @@ class SilentWarnings : c10::WarningHandler {
 
 std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// Example inputs of a trace: LibTorch restores their types on the graph's inputs.
-std::vector<InputSpec> specsOf(const Graph& graph) {
-  std::vector<InputSpec> specs;
-  for (size_t i = 1; i < graph.inputs().size(); ++i) {
-    const auto type = graph.inputs()[i]->type()->cast<c10::TensorType>();
-    const auto sizes = type ? type->sizes().concrete_sizes() : std::nullopt;
-    if (!sizes || !type->scalarType()) return {};
-    InputSpec spec;
-    spec.dtype = *type->scalarType();
-    spec.sizes.assign(sizes->begin(), sizes->end());
-    specs.push_back(spec);
-  }
-  return specs;
-}
-
-/// The example inputs as the trace stored them, where LibTorch did not put their types on the graph
-/// (a forward method that assigns to slices). Their records hold no values: only the shapes may be
-/// read.
+/// The example inputs as the trace stored them. Their records hold no values: only the shapes may be
+/// read. LibTorch's own way to them (restore_shapes) also propagates shapes, and writes out of bounds
+/// for `x.chunk(3, -1)`.
 std::vector<InputSpec> storedInputs(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (!reader.hasRecord("traced_inputs.pkl")) return {};
@@ -78,24 +63,13 @@ std::vector<InputSpec> storedInputs(const std::string& path) {
 }
 
 Loaded load(const std::string& path) {
-  const auto read = [&](bool restore_shapes) {
-    torch::jit::ExtraFilesMap extra{{"traced_inputs.pkl", ""}};
-    const SilentWarnings silent;  // that a script stores no inputs is no news
-    auto unit = std::make_shared<torch::jit::CompilationUnit>();
-    return torch::jit::import_ir_module(unit, path, c10::Device(at::kCPU), extra, true,
-                                        restore_shapes);
-  };
   Loaded loaded;
   try {
-    try {
-      loaded.module = read(true);
-      if (const auto method = loaded.module.find_method("forward")) {
-        loaded.traced_inputs = specsOf(*method->graph());
-      }
-    } catch (const std::exception&) {
-      loaded.module = read(false);  // inputs that are not tensors cannot be restored
-    }
-    if (loaded.traced_inputs.empty()) loaded.traced_inputs = storedInputs(path);
+    const SilentWarnings silent;  // of features that are old, and of scripts
+    auto unit = std::make_shared<torch::jit::CompilationUnit>();
+    torch::jit::ExtraFilesMap none;
+    loaded.module = torch::jit::import_ir_module(unit, path, c10::Device(at::kCPU), none, true);
+    loaded.traced_inputs = storedInputs(path);
   } catch (const std::exception& failure) {
     throw Refused(
         error("LibTorch cannot load it: " + firstLine(failure.what()), Place{path, "", "", ""}));
