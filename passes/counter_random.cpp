@@ -5,6 +5,7 @@
 #include "chorus/diagnostics.h"
 #include "chorus/member.h"
 #include "chorus/pass.h"
+#include "passes/counter_distributions.h"
 
 namespace chorus {
 namespace {
@@ -25,7 +26,8 @@ const std::set<std::string> kAlwaysRandom = {
 const std::set<std::string> kDropouts = {"aten::dropout", "aten::feature_dropout",
                                          "aten::alpha_dropout", "aten::feature_alpha_dropout"};
 
-/// What is left of a dropout of which every member has its own p (lib/batching/varying_dropout.cpp).
+/// What is left of a dropout of which every member has its own p
+/// (lib/batching/varying_dropout.cpp).
 const std::string kKept = "chorus::kept";
 
 std::optional<c10::IValue> constantArgument(const Node* node, const std::string& name) {
@@ -141,14 +143,31 @@ Value* rewriteDropout(Replacement& emit, int64_t index) {
   Message message = unsupported(
       "'" + op + "' draws random numbers that are not yet a function of the member's seed",
       placeOf(node));
-  message.note("chorus-run draws the masks of the dropout family only");
+  message.note(
+      "chorus-run draws what is made of uniform and normal numbers: dropout, bernoulli, rand, "
+      "randn, normal, "
+      "exponential, randint, randperm, rrelu");
   throw Refused(message);
+}
+
+/// A node of a loop draws more than once, and one in a branch perhaps never: no counter says which
+/// draw it is.
+void refuseInside(const torch::jit::Block* block) {
+  for (const Node* node : block->nodes()) {
+    if (drawsFromCounters(node)) {
+      throw Refused(unsupported(std::string("'") + node->kind().toUnqualString() +
+                                    "' draws random numbers inside a branch or a loop",
+                                placeOf(node)));
+    }
+    for (const torch::jit::Block* inner : node->blocks()) refuseInside(inner);
+  }
 }
 
 void run(std::shared_ptr<Graph>& graph) {
   std::vector<Node*> random;
   for (Node* node : graph->nodes()) {
     if (drawsFromCounters(node)) random.push_back(node);
+    for (const torch::jit::Block* inner : node->blocks()) refuseInside(inner);
   }
   for (size_t i = 0; i < random.size(); ++i) {
     Node* node = random[i];
@@ -158,9 +177,11 @@ void run(std::shared_ptr<Graph>& graph) {
       node->replaceInput(2, graph->insertConstant(static_cast<int64_t>(i)));
       continue;
     }
-    if (!kDropouts.count(op)) refuse(node);
     Replacement emit{*graph, node};
-    node->output()->replaceAllUsesWith(rewriteDropout(emit, static_cast<int64_t>(i)));
+    Value* drawn = kDropouts.count(op) ? rewriteDropout(emit, static_cast<int64_t>(i))
+                                       : drawnValue(node, static_cast<int64_t>(i));
+    if (!drawn) refuse(node);
+    node->output()->replaceAllUsesWith(drawn);
     node->destroy();
   }
 }
@@ -168,14 +189,19 @@ void run(std::shared_ptr<Graph>& graph) {
 }  // namespace
 
 Pass counter_random() {
-  return {"counter-random", "masks of dropout become a function of (seed, member seed, step, node)",
+  return {"counter-random", "random numbers become a function of (seed, member seed, step, node)",
           "dropout(x, p, True)  ==>  mul(x, chorus::keep_mask(x, p, i, False))\n"
           "where i is the index of the node among the random nodes of the canonical graph. "
           "feature_dropout draws one\n"
           "number per channel; alpha_dropout keeps PyTorch's scale and shift. Dropouts with p = 0 "
           "go, but count.\n"
           "chorus::kept (a dropout of which every member has its own p) gets its number.\n"
-          "Refuses every other op that draws. The runtime registers chorus::keep_mask "
+          "bernoulli, rand, randn, uniform, normal, exponential, randint, randperm and rrelu are "
+          "made of "
+          "chorus::uniform and\n"
+          "chorus::gaussian. Refuses every other op that draws, and draws inside branches and "
+          "loops. The runtime registers "
+          "the chorus:: ops\n"
           "(chorus/random.h).",
           /*optional=*/false, run};
 }

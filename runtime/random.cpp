@@ -119,14 +119,16 @@ RandomScope::~RandomScope() { current_context = outer_; }
 
 namespace {
 
-/// One rule per member, or one for all.
-at::Tensor drawMasks(const at::Tensor& like, const std::vector<MaskRule>& rules, int64_t node,
-                     bool stacked) {
+/// Draws a tensor of like's sizes: `fill(out, stream, member)` writes a member's elements,
+/// row-major.
+template <typename Fill>
+at::Tensor drawMembers(const at::Tensor& like, at::ScalarType dtype, int64_t node, bool stacked,
+                       const Fill& fill) {
   const RandomContext* context = current_context;
-  if (!context) throw Refused(internalError("chorus::keep_mask runs outside of a RandomScope"));
+  if (!context) throw Refused(internalError("a random op of chorus runs outside of a RandomScope"));
   const size_t members = stacked ? static_cast<size_t>(like.size(0)) : 1;
   if (context->member_seeds.size() != members || context->steps.size() != members) {
-    throw Refused(internalError("chorus::keep_mask draws for " + std::to_string(members) +
+    throw Refused(internalError("a random op of chorus draws for " + std::to_string(members) +
                                 " members, but the run has " +
                                 std::to_string(context->member_seeds.size())));
   }
@@ -135,21 +137,77 @@ at::Tensor drawMasks(const at::Tensor& like, const std::vector<MaskRule>& rules,
     const bool own = k < context->nodes.size() && !context->nodes[k].empty();
     return static_cast<uint64_t>(own ? context->nodes[k].at(static_cast<size_t>(node)) : node);
   };
-  at::Tensor mask = at::empty(like.sizes(), like.options().device(at::kCPU).requires_grad(false));
-  const int64_t numel = mask.numel() / static_cast<int64_t>(members);
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, mask.scalar_type(), "keep_mask", [&] {
-    for (size_t k = 0; k < members; ++k) {
-      const RandomStream stream =
-          RandomStream::of(Purpose::Mask, context->run_seed, context->member_seeds[k],
-                           static_cast<uint64_t>(context->steps[k]), numberOf(k));
-      fillMask(mask.data_ptr<scalar_t>() + static_cast<int64_t>(k) * numel, numel, stream,
-               rules[rules.size() == 1 ? 0 : k]);
-    }
-  });
-  return like.device().is_cpu() ? mask : mask.to(like.device());
+  at::Tensor drawn =
+      at::empty(like.sizes(), like.options().dtype(dtype).device(at::kCPU).requires_grad(false));
+  for (size_t k = 0; k < members; ++k) {
+    const RandomStream stream =
+        RandomStream::of(Purpose::Mask, context->run_seed, context->member_seeds[k],
+                         static_cast<uint64_t>(context->steps[k]), numberOf(k));
+    fill(stacked ? drawn.select(0, static_cast<int64_t>(k)) : drawn, stream, k);
+  }
+  return like.device().is_cpu() ? drawn : drawn.to(like.device());
+}
+
+/// One rule per member, or one for all.
+at::Tensor drawMasks(const at::Tensor& like, const std::vector<MaskRule>& rules, int64_t node,
+                     bool stacked) {
+  return drawMembers(like, like.scalar_type(), node, stacked,
+                     [&](const at::Tensor& out, const RandomStream& stream, size_t k) {
+                       AT_DISPATCH_FLOATING_TYPES_AND2(
+                           at::kHalf, at::kBFloat16, out.scalar_type(), "keep_mask", [&] {
+                             fillMask(out.data_ptr<scalar_t>(), out.numel(), stream,
+                                      rules[rules.size() == 1 ? 0 : k]);
+                           });
+                     });
+}
+
+/// Element i of a member is `number(words 2i, 2i+1)` of its stream.
+template <typename Number>
+at::Tensor drawNumbers(const at::Tensor& like, int64_t node, bool stacked, const Number& number) {
+  // Computed in fp64, so that a member's fp32 and fp64 copies draw the same numbers but for
+  // rounding.
+  at::Tensor drawn =
+      drawMembers(like, at::kDouble, node, stacked,
+                  [&](const at::Tensor& out, const RandomStream& stream, size_t) {
+                    double* data = out.data_ptr<double>();
+                    const int64_t numel = out.numel();
+                    at::parallel_for(0, (numel + 1) / 2, 2048, [&](int64_t begin, int64_t end) {
+                      for (int64_t b = begin; b < end; ++b) {
+                        const PhiloxCounter words = stream.block(static_cast<uint64_t>(b));
+                        data[2 * b] = number(words[0], words[1]);
+                        if (2 * b + 1 < numel) data[2 * b + 1] = number(words[2], words[3]);
+                      }
+                    });
+                  });
+  const bool floating = c10::isFloatingType(like.scalar_type());
+  return floating ? drawn.to(like.scalar_type()) : drawn.to(at::kFloat);
 }
 
 }  // namespace
+
+at::Tensor uniformNumbers(const at::Tensor& like, int64_t node, bool stacked) {
+  // 24 bits, so that no rounding to f32 gives 1; f16 and bf16 members get numbers that round down.
+  const bool wide = like.scalar_type() == at::kDouble;
+  at::Tensor numbers = drawNumbers(like, node, stacked, [&](uint32_t a, uint32_t b) {
+    const double first = static_cast<double>(a >> 8) / 16777216.0;
+    return wide ? first + static_cast<double>(b >> 3) / 9007199254740992.0 : first;
+  });
+  if (numbers.scalar_type() == at::kHalf || numbers.scalar_type() == at::kBFloat16) {
+    const double below_one = numbers.scalar_type() == at::kHalf ? 1 - 1.0 / 2048 : 1 - 1.0 / 256;
+    numbers.clamp_max_(below_one);
+  }
+  return numbers;
+}
+
+at::Tensor gaussianNumbers(const at::Tensor& like, int64_t node, bool stacked) {
+  // Box and Muller: both words of an element make one number, so that no element depends on its
+  // neighbour.
+  constexpr double kUnit = 1.0 / 4294967296.0, kTurn = 6.283185307179586;
+  return drawNumbers(like, node, stacked, [](uint32_t a, uint32_t b) {
+    const double radius = std::sqrt(-2 * std::log((static_cast<double>(a) + 1) * kUnit));
+    return radius * std::cos(kTurn * static_cast<double>(b) * kUnit);
+  });
+}
 
 at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked) {
   return drawMasks(like, {maskRule(p)}, node, stacked);
@@ -168,6 +226,23 @@ at::Tensor keptElements(const at::Tensor& like, const at::Tensor& p, int64_t nod
   }
   return drawMasks(like, rules, node, stacked);
 }
+
+namespace {
+
+/// Registers `chorus::NAME(Tensor like, int node, bool stacked) -> Tensor`.
+void registerNumbers(const char* name, at::Tensor (*draw)(const at::Tensor&, int64_t, bool)) {
+  torch::jit::registerOperator(torch::jit::Operator(
+      std::string("chorus::") + name + "(Tensor like, int node, bool stacked) -> Tensor",
+      [draw](torch::jit::Stack& stack) {
+        const bool stacked = torch::jit::pop(stack).toBool();
+        const int64_t node = torch::jit::pop(stack).toInt();
+        const at::Tensor like = torch::jit::pop(stack).toTensor();
+        torch::jit::push(stack, draw(like, node, stacked));
+      },
+      c10::AliasAnalysisKind::FROM_SCHEMA));
+}
+
+}  // namespace
 
 void registerRandomOps() {
   static const bool registered = [] {
@@ -191,6 +266,8 @@ void registerRandomOps() {
           torch::jit::push(stack, keptElements(like, p, node, stacked));
         },
         c10::AliasAnalysisKind::FROM_SCHEMA));
+    registerNumbers("uniform", uniformNumbers);
+    registerNumbers("gaussian", gaussianNumbers);
     return true;
   }();
   static_cast<void>(registered);

@@ -9,23 +9,9 @@
 //   complex "c" and two floats without the d, string "s3:abc", device "vcpu", list "[i1,i2]", tuple
 //   "(i1,i2)"
 //
-// The structural hash does not depend on names, node order or slot order. In terms of T(text) =
-// hashText and M(h, w) = mixHash of lib/support/hash.h, M(a, b, c) = M(M(a, b), c), sums mod 2^64,
-// mode 0 for train and 1 for eval:
-//
-// - input i: M(T("input"), i, dtype number, T(sizes as "3,N,"), bound + 1 or 0)
-// - slot: M(T("slot"), role, dtype number, T(sizes as "8,3,"), requires_grad, number of names), and
-//   of a constant M(that, hashTensor)
-// - literal: M(T("literal"), T(key))
-// - node: M(T("node"), T(op as "aten::add.Tensor"), number of outputs, operands...); the first two
-//   operands of a commutative op in ascending order; its output j: M(node, j)
-// - use sum of an input or slot: the sum over its uses by live nodes of M(T("use"), mode, node,
-//   index of the operand, 0 for the first two of a commutative op); being updated to v adds
-//   M(T("update"), mode, v)
-// - graph: M(T("graph"), mode, model outputs...)
-// - member: M(T("member"), number of inputs, T(output tree), train graph, eval graph, sum over
-//   inputs and slots of M(itself, its use sum)); the tree is written "t." for a tensor, "Tt.t.." a
-//   tuple, "Lt.." a list, "Ds1:at.." a dict
+// A *varying operand* is a number literal ("i" or "d") in a place that varying_policy.h names; it
+// may have one value per member. With M(h, w) = mixHash of lib/support/hash.h, a tensor_hash is M
+// over hashTensor.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +38,24 @@ struct MemberMap {
   bool operator==(const MemberMap&) const = default;
 };
 
-/// `members[0]` is the identity (a literal that occurs twice: its first occurrence).
+/// A varying operand of which the members do not all have the same value.
+struct VaryingAttribute {
+  uint32_t mode = 0;     ///< 0 train, 1 eval
+  uint32_t node = 0;     ///< of member 0
+  uint32_t operand = 0;  ///< in schema order
+  std::vector<std::string>
+      values;  ///< one key per member; of one kind, unless operand 0 is floating
+
+  bool operator==(const VaryingAttribute&) const = default;
+};
+
+/// `members[0]` is the identity (a literal that occurs twice: its first occurrence). Places that
+/// are not listed in `attributes` and `constants` are the same in all members.
 struct Certificate {
-  uint64_t structural_hash = 0;
   std::vector<MemberMap> members;
+  std::vector<VaryingAttribute> attributes;  ///< ascending by mode, node, operand
+  std::vector<uint32_t> constants;           ///< ascending: member 0's slots of role Constant whose
+                                             ///< elements differ somewhere
 
   bool operator==(const Certificate&) const = default;
 };

@@ -15,9 +15,12 @@ namespace chorus {
 /// verdict does not depend on the members' order. Linear in the members and in the nodes.
 Certificate prove(const std::vector<Member>& members);
 
-/// Hash of the structure: ops, attributes, wiring, slot roles, shapes, dtypes, ties; no names, no
-/// tensor values other than constants. Equal on every machine; defined in certificate.h.
+/// Hash of the structure: ops, invariant attributes, wiring, slot roles, shapes, dtypes, ties; no
+/// names, no values of tensors or of varying attributes. Equal on every machine; defined in
+/// lib/equivalence/structural_hash.h.
 uint64_t structuralHash(const Member& member);
+/// The same with the values of varying attributes.
+uint64_t functionHash(const Member& member);
 
 /// For chorus.json and reports. Equal maps are written once; kNoNode is -1, hashes are 16 hex
 /// digits.

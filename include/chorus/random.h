@@ -91,9 +91,14 @@ at::Tensor keepMask(const at::Tensor& like, double p, int64_t node, bool stacked
 /// The same draws with a probability of each member's own (p [K], or 0-d), and 1 for what is kept.
 at::Tensor keptElements(const at::Tensor& like, const at::Tensor& p, int64_t node, bool stacked);
 
+/// Uniform in [0, 1) and normal (mean 0, deviation 1) numbers of like's sizes, in its dtype where that is floating, else in
+/// f32. `node`, `stacked` and the order of elements as in keepMask.
+at::Tensor uniformNumbers(const at::Tensor& like, int64_t node, bool stacked);
+at::Tensor gaussianNumbers(const at::Tensor& like, int64_t node, bool stacked);
+
 /// Registers `chorus::keep_mask(Tensor like, float p, int node, bool stacked) -> Tensor` and
-/// `chorus::kept(Tensor like, Tensor p, int node, bool stacked) -> Tensor` with TorchScript.
-/// Repeatable.
+/// `chorus::kept(Tensor like, Tensor p, int node, bool stacked) -> Tensor`, and `uniform` and `gaussian` of
+/// `(Tensor like, int node, bool stacked) -> Tensor` with TorchScript. Repeatable.
 void registerRandomOps();
 
 }  // namespace chorus

@@ -65,20 +65,37 @@ nlohmann::json toJson(const Certificate& certificate) {
     if (is_new) maps.push_back(std::move(json));
     members.push_back(entry->second);
   }
-  return {{"structural_hash", hexText(certificate.structural_hash)},
-          {"maps", std::move(maps)},
-          {"members", std::move(members)}};
+  nlohmann::json attributes = nlohmann::json::array();
+  for (const VaryingAttribute& at : certificate.attributes) {
+    attributes.push_back({{"mode", at.mode == 0 ? "train" : "eval"},
+                          {"node", at.node},
+                          {"operand", at.operand},
+                          {"values", at.values}});
+  }
+  return {{"maps", std::move(maps)},
+          {"members", std::move(members)},
+          {"attributes", std::move(attributes)},
+          {"constants", certificate.constants}};
 }
 
 Certificate certificateFromJson(const nlohmann::json& json) {
   try {
     Certificate certificate;
-    certificate.structural_hash = hexValue(json.at("structural_hash"));
     std::vector<MemberMap> maps;
     for (const nlohmann::json& map : json.at("maps")) maps.push_back(mapFromJson(map));
     for (const nlohmann::json& member : json.at("members")) {
       certificate.members.push_back(maps.at(member.get<size_t>()));
     }
+    for (const nlohmann::json& at : json.at("attributes")) {
+      const std::string mode = at.at("mode").get<std::string>();
+      if (mode != "train" && mode != "eval") {
+        throw Refused(error("the certificate names the mode '" + mode + "'"));
+      }
+      certificate.attributes.push_back({mode == "eval", at.at("node").get<uint32_t>(),
+                                        at.at("operand").get<uint32_t>(),
+                                        at.at("values").get<std::vector<std::string>>()});
+    }
+    certificate.constants = json.at("constants").get<std::vector<uint32_t>>();
     return certificate;
   } catch (const nlohmann::json::exception& problem) {
     throw Refused(error(std::string("the certificate is damaged: ") + problem.what()));

@@ -275,9 +275,17 @@ class Walk {
                          "C3", s));
     }
     const bool crossed = major.commutative && odd.commutative && looksCrossed(s.mode, major, odd);
+    const auto vary = [&](size_t i) {
+      const auto label = [&](const IndexedMember& member, const Wire& wire) {
+        return member.graphs[s.mode].nodes[wire.index].label;
+      };
+      return major.varying[i] && odd.varying[i] &&
+             mayVary(major, odd, i, label(major_, major.operands[i]), label(odd_, odd.operands[i]));
+    };
     const auto* schema = odd.node->maybeSchema();
     for (size_t i = 0; i < major.operands.size(); ++i) {
       const size_t j = crossed && i < 2 ? 1 - i : i;
+      if (!is_list && vary(i)) continue;
       if (is_list && s.odd_user) {
         work_.push_back({s.mode, major.operands[i], odd.operands[j], s.major_user, s.odd_user,
                          cat({s.argument, "'[", std::to_string(i), "]"})});

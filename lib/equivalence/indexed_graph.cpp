@@ -2,6 +2,8 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include "chorus/varying_policy.h"
+#include "lib/equivalence/text.h"
 #include "lib/support/hash.h"
 
 namespace chorus::equivalence {
@@ -24,6 +26,47 @@ bool isCommutative(const IndexedNode& node, const std::vector<IndexedNode>& node
   if (node.label != "aten::add.Tensor" || node.operands.size() != 3) return false;
   const Wire alpha = node.operands[2];
   return alpha.kind == Wire::Kind::Literal && nodes[alpha.index].label == "i1";
+}
+
+bool isNumber(const Wire& wire, const std::vector<IndexedNode>& nodes) {
+  if (wire.kind != Wire::Kind::Literal) return false;
+  const char kind = nodes[wire.index].label.front();
+  return kind == 'i' || kind == 'd';
+}
+
+std::string_view varyingArguments(const Node* node) {
+  const std::string_view op = node->kind().toQualString();
+  for (const VaryingPolicy& row : kVaryingPolicy) {
+    if (row.op == op) return row.arguments;
+  }
+  return "";
+}
+
+bool hasName(std::string_view names, const std::string& name) {
+  return cat({" ", names, " "}).find(cat({" ", name, " "})) != std::string::npos;
+}
+
+bool givesTensors(const Node* node) {
+  return std::ranges::all_of(node->outputs(), [](const Value* output) {
+    return output->type()->castRaw<c10::TensorType>() != nullptr;
+  });
+}
+
+std::vector<char> varyingOperands(const IndexedNode& entry, const std::vector<IndexedNode>& nodes) {
+  std::vector<char> varying(entry.operands.size());
+  const auto* schema = entry.node->maybeSchema();
+  const std::string_view names = varyingArguments(entry.node);
+  if (names.empty() || schema == nullptr || !givesTensors(entry.node)) return varying;
+  for (size_t i = 0; i < varying.size(); ++i) {
+    varying[i] =
+        isNumber(entry.operands[i], nodes) && hasName(names, schema->arguments()[i].name());
+  }
+  return varying;
+}
+
+bool isFloatingTensor(const Value* value) {
+  const auto* type = value->type()->castRaw<c10::TensorType>();
+  return type && type->scalarType() && c10::isFloatingType(*type->scalarType());
 }
 
 std::string opLabel(const Member& member, const Node* node) {
@@ -93,6 +136,10 @@ IndexedNode indexNode(const Member& member, const Node* node,
   if (becomesLiteralList(entry, before)) return entry;
   entry.label = opLabel(member, node);
   entry.commutative = isCommutative(entry, before);
+  entry.unordered = entry.commutative ||
+                    (entry.label == "aten::add.Tensor" && isNumber(entry.operands[2], before));
+  entry.floating = !node->inputs().empty() && isFloatingTensor(node->inputs()[0]);
+  entry.varying = varyingOperands(entry, before);
   return entry;
 }
 
@@ -149,7 +196,7 @@ uint64_t slotLeaf(const TensorSlot& slot) {
   hash = mixHash(hash, hashText(sizesText(slot.value.sizes())));
   hash = mixHash(hash, slot.requires_grad);
   hash = mixHash(hash, 1 + slot.aliases.size());
-  return slot.role == Role::Constant ? mixHash(hash, hashTensor(slot.value)) : hash;
+  return hash;
 }
 
 void markUsedSlots(IndexedMember& indexed) {
@@ -169,6 +216,12 @@ void markUsedSlots(IndexedMember& indexed) {
 }
 
 }  // namespace
+
+bool mayVary(const IndexedNode& a, const IndexedNode& b, size_t operand, const std::string& label_a,
+             const std::string& label_b) {
+  if (!a.varying[operand] || !b.varying[operand]) return false;
+  return label_a.front() == label_b.front() || (a.floating && b.floating);
+}
 
 IndexedMember indexMember(const Member& member) {
   IndexedMember indexed;

@@ -26,9 +26,12 @@ struct IndexedNode {
   bool live = false;
   bool literal = false;
   bool commutative = false;  ///< operands 0 and 1 may be swapped
+  bool unordered = false;    ///< the hash does not tell operands 0 and 1 apart
+  bool floating = false;     ///< operand 0 is a floating tensor
   std::string label;         ///< "aten::add.Tensor"; of a literal its key (see certificate.h)
   uint64_t label_hash = 0;
   std::vector<Wire> operands;  ///< of a literal: none
+  std::vector<char> varying;   ///< per operand: a number that may differ between members
 };
 
 struct Use {
@@ -54,6 +57,11 @@ struct IndexedMember {
 
 /// Throws Refused (internal error naming the member) where a graph is not canonical.
 IndexedMember indexMember(const Member& member);
+
+/// Two literals in the same place of corresponding nodes that differ, and may: numbers of one kind,
+/// or of any where the op works on a floating tensor.
+bool mayVary(const IndexedNode& a, const IndexedNode& b, size_t operand, const std::string& label_a,
+             const std::string& label_b);
 
 /// The key of a constant (see certificate.h), or nullopt where `value` is of a kind that no
 /// canonical graph has.

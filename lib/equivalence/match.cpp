@@ -122,16 +122,22 @@ class Matcher {
     const IndexedNode& na = nodeA(mode, a);
     const IndexedNode& nb = nodeB(mode, b);
     const bool alike = na.label == nb.label && na.operands.size() == nb.operands.size() &&
-                       na.node->outputs().size() == nb.node->outputs().size() &&
-                       na.commutative == nb.commutative;
+                       na.node->outputs().size() == nb.node->outputs().size();
     if (!alike || !nodes_[mode].isFree(a, b)) return false;
     nodes_[mode].join(a, b);
     log_.push_back({mode, a});
-    const size_t first = na.commutative && swaps_ ? 2 : 0;
+    const size_t first = na.commutative && nb.commutative && swaps_ ? 2 : 0;
     for (size_t i = first; i < na.operands.size(); ++i) {
+      if (differAndMay(mode, na, nb, i)) continue;
       work_.push_back({mode, na.operands[i], nb.operands[i]});
     }
     return first == 0 || orderOperands({mode, a, b});
+  }
+
+  bool differAndMay(size_t mode, const IndexedNode& a, const IndexedNode& b, size_t i) const {
+    if (!a.varying[i] || !b.varying[i]) return false;
+    return mayVary(a, b, i, nodeA(mode, a.operands[i].index).label,
+                   nodeB(mode, b.operands[i].index).label);
   }
 
   /// Colours decide which operand of a commutative op is which; where both look alike, the choice
@@ -341,6 +347,31 @@ bool sameInterface(const IndexedMember& a, const IndexedMember& b) {
 }
 
 }  // namespace
+
+std::vector<VaryingPlace> varyingPlaces(const IndexedMember& member) {
+  std::vector<VaryingPlace> places;
+  for (size_t mode = 0; mode < 2; ++mode) {
+    const std::vector<IndexedNode>& nodes = member.graphs[mode].nodes;
+    for (uint32_t n = 0; n < nodes.size(); ++n) {
+      for (uint32_t i = 0; nodes[n].live && i < nodes[n].varying.size(); ++i) {
+        if (nodes[n].varying[i]) places.push_back({mode, n, i});
+      }
+    }
+  }
+  return places;
+}
+
+std::vector<std::string> varyingValues(const IndexedMember& b, const MemberMap& map,
+                                       const std::vector<VaryingPlace>& places) {
+  std::vector<std::string> values;
+  for (const VaryingPlace& place : places) {
+    const auto& nodes = place.mode == 0 ? map.train_nodes : map.eval_nodes;
+    const IndexedGraph& graph = b.graphs[place.mode];
+    values.push_back(
+        graph.nodes[graph.nodes[nodes.at(place.node)].operands[place.operand].index].label);
+  }
+  return values;
+}
 
 std::optional<MemberMap> match(const IndexedMember& a, const IndexedMember& b) {
   if (!sameInterface(a, b)) return std::nullopt;

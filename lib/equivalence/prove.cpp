@@ -14,17 +14,43 @@ using equivalence::IndexedMember;
 /// Members that match one another; maps go from the first one.
 struct Group {
   IndexedMember first;
+  std::vector<equivalence::VaryingPlace> places;
   std::vector<size_t> members;
   std::vector<MemberMap> maps;
+  std::vector<std::vector<std::string>> values;  ///< per member: keys at `places`
+  std::vector<uint64_t> constants;               ///< hashes, in the first one's slot order
+  std::set<uint32_t> varying_constants;
+
+  void add(const IndexedMember& member, size_t k, MemberMap map);
 };
 
-uint64_t constantsHash(const Member& member, const std::vector<uint32_t>& slots) {
-  uint64_t hash = 0;
-  for (const uint32_t slot : slots) {
-    const TensorSlot& tensor = member.slots[slot];
-    if (tensor.role == Role::Constant) hash = mixHash(hash, hashTensor(tensor.value));
+void Group::add(const IndexedMember& member, size_t k, MemberMap map) {
+  std::vector<uint64_t> hashes;
+  for (uint32_t s = 0; s < map.slots.size(); ++s) {
+    const TensorSlot& tensor = member.member->slots[map.slots[s]];
+    if (tensor.role != Role::Constant) continue;
+    hashes.push_back(hashTensor(tensor.value));
+    map.tensor_hash = mixHash(map.tensor_hash, hashes.back());
+    const size_t i = hashes.size() - 1;
+    if (!members.empty() && hashes[i] != constants[i]) varying_constants.insert(s);
   }
-  return hash;
+  if (members.empty()) constants = std::move(hashes);
+  values.push_back(equivalence::varyingValues(member, map, places));
+  members.push_back(k);
+  maps.push_back(std::move(map));
+}
+
+/// The places at which the values are not all the same.
+std::vector<VaryingAttribute> varyingAttributes(const Group& group) {
+  std::vector<VaryingAttribute> attributes;
+  for (size_t i = 0; i < group.places.size(); ++i) {
+    const equivalence::VaryingPlace& place = group.places[i];
+    VaryingAttribute attribute{static_cast<uint32_t>(place.mode), place.node, place.operand, {}};
+    for (const auto& mine : group.values) attribute.values.push_back(mine[i]);
+    const auto differs = [&](const std::string& value) { return value != attribute.values[0]; };
+    if (std::ranges::any_of(attribute.values, differs)) attributes.push_back(std::move(attribute));
+  }
+  return attributes;
 }
 
 /// Equal structural hashes say that a match is worth trying; only the match decides.
@@ -39,16 +65,17 @@ std::vector<Group> groupMembers(const std::vector<Member>& members) {
       Group& group = groups[candidates[c]];
       std::optional<MemberMap> map = equivalence::match(group.first, indexed);
       if (!map) continue;
-      map->tensor_hash = constantsHash(members[k], map->slots);
-      group.members.push_back(k);
-      group.maps.push_back(std::move(*map));
+      group.add(indexed, k, std::move(*map));
       found = true;
     }
     if (found) continue;
     std::optional<MemberMap> self = equivalence::match(indexed, indexed);
-    self->tensor_hash = constantsHash(members[k], self->slots);
     candidates.push_back(groups.size());
-    groups.push_back({std::move(indexed), {k}, {std::move(*self)}});
+    Group group;
+    group.first = std::move(indexed);
+    group.places = equivalence::varyingPlaces(group.first);
+    group.add(group.first, k, std::move(*self));
+    groups.push_back(std::move(group));
   }
   return groups;
 }
@@ -60,7 +87,10 @@ Certificate prove(const std::vector<Member>& members) {
   requireOneMode(members);
   std::vector<Group> groups = groupMembers(members);
   if (groups.size() == 1) {
-    return {equivalence::structuralHash(groups[0].first), std::move(groups[0].maps)};
+    const Group& all = groups[0];
+    return {all.maps,
+            varyingAttributes(all),
+            {all.varying_constants.begin(), all.varying_constants.end()}};
   }
   std::vector<std::vector<size_t>> numbers;
   for (const Group& group : groups) numbers.push_back(group.members);

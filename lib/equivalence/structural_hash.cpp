@@ -10,6 +10,7 @@ namespace {
 
 const uint64_t kInput = hashText("input");
 const uint64_t kLiteral = hashText("literal");
+const uint64_t kVarying = hashText("varying");
 const uint64_t kNode = hashText("node");
 const uint64_t kUse = hashText("use");
 const uint64_t kOutput = hashText("output");
@@ -60,7 +61,13 @@ std::string treeText(const OutputTree& tree) {
 }
 
 uint32_t position(const IndexedNode& node, size_t operand) {
-  return node.commutative && operand < 2 ? 0 : static_cast<uint32_t>(operand);
+  return node.unordered && operand < 2 ? 0 : static_cast<uint32_t>(operand);
+}
+
+/// Numbers of any kind may meet where the op works on a floating tensor.
+uint64_t varyingHash(const IndexedGraph& graph, const IndexedNode& node, size_t operand) {
+  const char kind = graph.nodes[node.operands[operand].index].label.front();
+  return node.floating ? kVarying : mixHash(kVarying, static_cast<uint64_t>(kind));
 }
 
 uint64_t nodeHash(const IndexedMember& member, size_t mode, const IndexedNode& node,
@@ -68,9 +75,11 @@ uint64_t nodeHash(const IndexedMember& member, size_t mode, const IndexedNode& n
   if (node.literal) return 0;
   std::vector<uint64_t> operands;
   operands.reserve(node.operands.size());
-  for (const Wire& wire : node.operands)
-    operands.push_back(wireHash(member, mode, nodes, slots, wire));
-  if (node.commutative && operands[0] > operands[1]) std::swap(operands[0], operands[1]);
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    operands.push_back(node.varying[i] ? varyingHash(member.graphs[mode], node, i)
+                                       : wireHash(member, mode, nodes, slots, node.operands[i]));
+  }
+  if (node.unordered && operands[0] > operands[1]) std::swap(operands[0], operands[1]);
   uint64_t hash = mixAll(kNode, node.label_hash, node.node->outputs().size());
   for (const uint64_t operand : operands) hash = mixHash(hash, operand);
   return hash;
@@ -199,6 +208,14 @@ Colours refine(const IndexedMember& member, const std::vector<uint64_t>& slot_ma
 
 uint64_t structuralHash(const Member& member) {
   return equivalence::structuralHash(equivalence::indexMember(member));
+}
+
+uint64_t functionHash(const Member& member) {
+  equivalence::IndexedMember indexed = equivalence::indexMember(member);
+  for (equivalence::IndexedGraph& graph : indexed.graphs) {
+    for (equivalence::IndexedNode& node : graph.nodes) std::ranges::fill(node.varying, 0);
+  }
+  return equivalence::structuralHash(indexed);
 }
 
 }  // namespace chorus

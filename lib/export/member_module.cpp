@@ -1,6 +1,7 @@
 #include "chorus/fused_model.h"
 #include "lib/export/fused_text.h"
 #include "lib/export/module_tree.h"
+#include "lib/export/varying.h"
 
 namespace chorus {
 
@@ -98,12 +99,14 @@ Module memberModule(const FusedModel& model, size_t k) {
   };
   const std::string train = free("forward_train"), eval = free("forward_eval");
   const auto add = [&](const CanonicalGraph& canonical, const std::string& name) {
+    const std::shared_ptr<Graph> body = canonical.graph->copy();
+    writeNumbers(*body, model, &canonical == &member.eval, k);
     const auto read = [&](Graph& graph, Value* self, size_t slot) -> Value* {
       if (member.slots[slot].role == Role::Constant) return graph.insertConstant(tensors[slot]);
       Value* tensor = insertRead(graph, self, member.slots[slot].name);
       return isReadAndUpdated(canonical, slot) ? graph.insert(c10::aten::clone, {tensor}) : tensor;
     };
-    addGraphMethod(module, name, readingGraph(canonical, *canonical.graph, module, read));
+    addGraphMethod(module, name, readingGraph(canonical, *body, module, read));
   };
   add(member.train, train);
   add(member.eval, eval);

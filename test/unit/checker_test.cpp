@@ -59,9 +59,6 @@ TEST(Checker, RejectsWrongHashesLengthsAndCounts) {
   const Certificate valid = prove(members);
   for (int bit = 0; bit < 64; ++bit) {
     Certificate changed = valid;
-    changed.structural_hash ^= uint64_t{1} << bit;
-    EXPECT_NE(checkCertificate(changed, members), "");
-    changed = valid;
     changed.members[1].tensor_hash ^= uint64_t{1} << bit;
     EXPECT_NE(checkCertificate(changed, members), "");
   }
@@ -133,7 +130,7 @@ TEST(CertificateJson, RoundTrip) {
 
 TEST(CertificateJson, RefusesDamage) {
   const nlohmann::json valid = toJson(prove(equalMembers(2)));
-  for (const char* key : {"structural_hash", "maps", "members"}) {
+  for (const char* key : {"maps", "members", "attributes", "constants"}) {
     nlohmann::json json = valid;
     json.erase(key);
     EXPECT_THROW(certificateFromJson(json), Refused);
@@ -147,7 +144,7 @@ TEST(CertificateJson, RefusesDamage) {
   json["maps"][0]["slots"][0] = -2;
   EXPECT_THROW(certificateFromJson(json), Refused);
   json = valid;
-  json["structural_hash"] = "0x12";
+  json["maps"][0]["tensor_hash"] = "0x12";
   EXPECT_THROW(certificateFromJson(json), Refused);
 }
 

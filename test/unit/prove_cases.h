@@ -39,4 +39,13 @@ struct Case {
 std::vector<Case> refusedCases();
 inline void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
+/// A change of `network()` that is carried: a number or a constant of each member's own.
+struct Carried {
+  std::string name;
+  Net changed;
+  size_t attributes, constants;  ///< that the certificate lists
+};
+std::vector<Carried> carriedCases();
+inline void PrintTo(const Carried& c, std::ostream* out) { *out << c.name; }
+
 }  // namespace chorus::test

@@ -7,9 +7,11 @@
 #include "chorus/checker.h"
 #include "chorus/equivalence.h"
 #include "chorus/import.h"
+#include "lib/export/random_nodes.h"
 #include "lib/export/varying.h"
 #include "tools/chorus-fuse/plan.h"
 #include "tools/chorus-fuse/replicate.h"
+#include "tools/common/parameter_groups.h"
 #include "tools/common/report.h"
 #include "tools/common/terminal.h"
 
@@ -73,6 +75,7 @@ FusedModel stackProved(std::vector<Member>& members, const FuseOptions& options,
   if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
   alignSlots(members, certificate);
   FusedModel model = stackMembers(members);
+  model.random_nodes = randomNodes(members, certificate);
   model.varying = varyingNumbers(certificate, members[0]);
   model.info["certificate"] = toJson(certificate);
   TrainingOptions training = options.training;
@@ -84,6 +87,7 @@ FusedModel stackProved(std::vector<Member>& members, const FuseOptions& options,
   }
   model.optimizer = optimizerSpec(training, model.member_names);
   if (model.optimizer && !model.loss) throw Refused(usage("--optimizer without --loss"));
+  applyParameterGroups(training, model);
   resetState(model);
   return model;
 }

@@ -49,6 +49,15 @@ RuleResult keepMask(RuleContext& context) {
   return stackedResults(context.emitSame(inputs));
 }
 
+// chorus::kept(like, p, node, stacked): the same with a p of each member's own
+RuleResult kept(RuleContext& context) {
+  std::vector<Value*> inputs = context.inputs();
+  inputs[0] = context.stacked(0);
+  inputs[1] = context.stacked(1);
+  inputs[3] = context.constantOf(true);
+  return stackedResults(context.emitSame(inputs));
+}
+
 }  // namespace
 
 RuleRows dropout() {
@@ -59,6 +68,7 @@ RuleRows dropout() {
       {"aten::feature_alpha_dropout", perChannel, "random"},
       {"aten::native_dropout", withMask, "random"},
       {"chorus::keep_mask", keepMask, "random"},
+      {"chorus::kept", kept, "random"},
   };
 }
 

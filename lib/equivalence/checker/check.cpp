@@ -1,12 +1,16 @@
 #include "chorus/checker.h"
 
 #include <cstring>
+#include <set>
 
 #include "lib/equivalence/checker/tables.h"
 
 namespace chorus {
 namespace checker {
 namespace {
+
+/// The attributes that the certificate lists, by mode, node of member 0, operand.
+using Listed = std::map<std::array<size_t, 3>, const VaryingAttribute*>;
 
 struct Pairing {
   const Member& a;
@@ -15,6 +19,9 @@ struct Pairing {
   const Table& table_b;
   const std::vector<uint32_t>& nodes;
   const std::vector<uint32_t>& slots;
+  const Listed& listed;
+  size_t k, mode;
+  mutable size_t met = 0;  ///< how many of the listed
 };
 
 bool sameBytes(const at::Tensor& a, const at::Tensor& b) {
@@ -41,15 +48,30 @@ bool correspond(const Pairing& p, const Value* a, const Value* b) {
   return image == p.table_b.index_of.at(b->node()) && a->offset() == b->offset();
 }
 
-bool operandsCorrespond(const Pairing& p, const NodeFacts& a, const NodeFacts& b) {
+/// C4: a number that varies is the one that is listed.
+bool valuesAreListed(const Pairing& p, const VaryingAttribute& attribute, const NodeFacts& a,
+                     const NodeFacts& b) {
+  ++p.met;
+  const size_t i = attribute.operand;
+  if (!a.varying[i] || !b.varying[i]) return false;
+  const std::string& mine = attribute.values.at(p.k);
+  return p.table_a.maker(a.node->inputs()[i]).text == attribute.values[0] &&
+         p.table_b.maker(b.node->inputs()[i]).text == mine &&
+         (mine[0] == attribute.values[0][0] || (a.floating && b.floating));
+}
+
+bool operandsCorrespond(const Pairing& p, size_t n, const NodeFacts& a, const NodeFacts& b) {
   const auto left = a.node->inputs();
   const auto right = b.node->inputs();
   if (left.size() != right.size()) return false;
-  const size_t first = a.commutative ? 2 : 0;
-  for (size_t i = first; i < left.size(); ++i) {
-    if (!correspond(p, left[i], right[i])) return false;
+  const bool any_order = a.commutative && b.commutative;
+  for (size_t i = any_order ? 2 : 0; i < left.size(); ++i) {
+    const auto listed = p.listed.find({p.mode, n, i});
+    const bool same = listed == p.listed.end() ? correspond(p, left[i], right[i])
+                                               : valuesAreListed(p, *listed->second, a, b);
+    if (!same) return false;
   }
-  if (!a.commutative) return true;
+  if (!any_order) return true;
   return (correspond(p, left[0], right[0]) && correspond(p, left[1], right[1])) ||
          (correspond(p, left[0], right[1]) && correspond(p, left[1], right[0]));
 }
@@ -59,7 +81,6 @@ bool operandsCorrespond(const Pairing& p, const NodeFacts& a, const NodeFacts& b
 void checkNodes(const Pairing& p, const std::string& where) {
   require(p.nodes.size() == p.table_a.nodes.size(), {where, "the map has the wrong length"});
   std::vector<char> taken(p.table_b.nodes.size());
-  size_t mapped = 0;
   for (size_t n = 0; n < p.nodes.size(); ++n) {
     const NodeFacts& a = p.table_a.nodes[n];
     const uint32_t image = p.nodes[n];
@@ -75,12 +96,12 @@ void checkNodes(const Pairing& p, const std::string& where) {
     require(!std::exchange(taken[image], 1), {at, "its image is taken"});
     require(b.live && !b.literal && a.text == b.text, {at, a.text, " is mapped to ", b.text});
     require(a.node->outputs().size() == b.node->outputs().size(), {at, "other number of outputs"});
-    require(a.commutative == b.commutative && operandsCorrespond(p, a, b), {at, "other operands"});
-    ++mapped;
+    require(operandsCorrespond(p, n, a, b), {at, "other operands"});
   }
-  const auto counts = [](const NodeFacts& facts) { return facts.live && !facts.literal; };
-  const auto live = std::count_if(p.table_b.nodes.begin(), p.table_b.nodes.end(), counts);
-  require(mapped == static_cast<size_t>(live), {where, "it has nodes that nothing maps to"});
+  for (size_t n = 0; n < taken.size(); ++n) {
+    const NodeFacts& b = p.table_b.nodes[n];
+    require(taken[n] || b.literal || !b.live, {where, "it has nodes that nothing maps to"});
+  }
 }
 
 /// C10, C11: outputs in order; an update of a slot is the update of its partner.
@@ -101,8 +122,9 @@ void checkResults(const Pairing& p, const std::string& where) {
 }
 
 /// C6, C7, C8, C9: slots one to one, of equal shape, dtype, role, gradient flag and number of
-/// names; constants of equal bytes.
-void checkSlots(const Member& a, const Member& b, const std::vector<uint32_t>& map) {
+/// names; constants of equal bytes unless they are listed. Counts in `differing` those that do.
+void checkSlots(const Member& a, const Member& b, const std::vector<uint32_t>& map,
+                const std::vector<uint32_t>& listed, std::vector<size_t>& differing) {
   require(a.slots.size() == b.slots.size() && map.size() == a.slots.size(),
           {"other number of slots"});
   std::vector<char> taken(b.slots.size());
@@ -117,7 +139,9 @@ void checkSlots(const Member& a, const Member& b, const std::vector<uint32_t>& m
     require(x.value.sizes() == y.value.sizes(), {at, "other shape"});
     require(x.requires_grad == y.requires_grad, {at, "other requires_grad"});
     require(x.aliases.size() == y.aliases.size(), {at, "other number of names"});
-    require(x.role != Role::Constant || sameBytes(x.value, y.value), {at, "other bytes"});
+    if (x.role != Role::Constant || sameBytes(x.value, y.value)) continue;
+    require(std::binary_search(listed.begin(), listed.end(), s), {at, "other bytes"});
+    ++differing[s];
   }
 }
 
@@ -143,21 +167,41 @@ uint64_t tensorHash(const Member& member, const std::vector<uint32_t>& slots) {
 }
 
 void checkMember(const Certificate& certificate, const std::vector<Member>& members, size_t k,
-                 const Table& train, const Table& eval) {
+                 const Table& train, const Table& eval, const Listed& listed,
+                 std::vector<size_t>& differing) {
   const Member& a = members[0];
   const Member& b = members[k];
   const MemberMap& map = certificate.members[k];
   checkInterface(a, b);
-  checkSlots(a, b, map.slots);
+  checkSlots(a, b, map.slots, certificate.constants, differing);
   const Table train_b = tableOf(b, b.train);
   const Table eval_b = tableOf(b, b.eval);
-  const Pairing in_train{a, b, train, train_b, map.train_nodes, map.slots};
-  const Pairing in_eval{a, b, eval, eval_b, map.eval_nodes, map.slots};
+  const Pairing in_train{a, b, train, train_b, map.train_nodes, map.slots, listed, k, 0};
+  const Pairing in_eval{a, b, eval, eval_b, map.eval_nodes, map.slots, listed, k, 1};
   checkNodes(in_train, "train graph: ");
   checkResults(in_train, "train graph: ");
   checkNodes(in_eval, "eval graph: ");
   checkResults(in_eval, "eval graph: ");
+  require(in_train.met + in_eval.met == listed.size(), {"an attribute where there is none"});
   require(map.tensor_hash == tensorHash(b, map.slots), {"other hash of the constants"});
+}
+
+/// Attributes and constants are listed in order, once, and only if they differ.
+void checkLists(const Certificate& certificate, const Listed& listed,
+                const std::vector<size_t>& differing) {
+  require(listed.size() == certificate.attributes.size(), {"an attribute is listed twice"});
+  size_t i = 0;
+  for (const auto& [place, attribute] : listed) {
+    const std::set<std::string> values(attribute->values.begin(), attribute->values.end());
+    require(attribute == &certificate.attributes[i++] && values.size() > 1,
+            {"an attribute is out of order, or the same in all members"});
+  }
+  for (size_t j = 0; j < certificate.constants.size(); ++j) {
+    const uint32_t slot = certificate.constants[j];
+    const bool ascending = j == 0 || certificate.constants[j - 1] < slot;
+    require(ascending && slot < differing.size() && differing[slot] > 0,
+            {"a constant is out of order, or the same in all members"});
+  }
 }
 
 }  // namespace
@@ -173,10 +217,16 @@ std::string checkCertificate(const Certificate& certificate, const std::vector<M
   try {
     const Table train = tableOf(members[0], members[0].train);
     const Table eval = tableOf(members[0], members[0].eval);
-    for (; k < members.size(); ++k) checkMember(certificate, members, k, train, eval);
+    std::vector<size_t> differing(members[0].slots.size());
+    Listed listed;
+    for (const VaryingAttribute& at : certificate.attributes) {
+      require(at.values.size() == members.size(), {"an attribute has a wrong number of values"});
+      listed[{at.mode, at.node, at.operand}] = &at;
+    }
+    for (; k < members.size(); ++k)
+      checkMember(certificate, members, k, train, eval, listed, differing);
     k = 0;
-    const uint64_t structure = structureOf(members[0], train, eval);
-    require(certificate.structural_hash == structure, {"other structural hash"});
+    checkLists(certificate, listed, differing);
     // Under any map member 0 corresponds to itself; the certificate has the plain one.
     for (size_t s = 0; s < members[0].slots.size(); ++s) {
       require(certificate.members[0].slots[s] == s, {"member 0's own map is not the identity"});

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "chorus/varying_policy.h"
+
 namespace chorus::checker {
 namespace {
 
@@ -66,6 +68,33 @@ bool isCommutative(const Table& table, const NodeFacts& facts) {
   return !table.isInput(alpha) && table.maker(alpha).literal && table.maker(alpha).text == "i1";
 }
 
+bool isNumber(const Table& table, const Value* value) {
+  if (table.isInput(value) || !table.maker(value).literal) return false;
+  return table.maker(value).text[0] == 'i' || table.maker(value).text[0] == 'd';
+}
+
+std::vector<char> varyingOperands(const Table& table, const Node* node) {
+  std::vector<char> varying(node->inputs().size());
+  const auto is_row = [&](const auto& row) { return row.op == node->kind().toQualString(); };
+  const auto* row = std::find_if(std::begin(kVaryingPolicy), std::end(kVaryingPolicy), is_row);
+  if (row == std::end(kVaryingPolicy) || !node->maybeSchema()) return varying;
+  for (const Value* output : node->outputs()) {
+    if (!output->type()->castRaw<c10::TensorType>()) return varying;
+  }
+  const std::string names = c10::str(" ", row->arguments, " ");
+  for (size_t i = 0; i < varying.size(); ++i) {
+    const std::string name = c10::str(" ", node->schema().arguments().at(i).name(), " ");
+    varying[i] = isNumber(table, node->inputs()[i]) && names.find(name) != std::string::npos;
+  }
+  return varying;
+}
+
+bool hasFloatingOperand(const Node* node) {
+  const auto* type =
+      node->inputs().empty() ? nullptr : node->inputs()[0]->type()->castRaw<c10::TensorType>();
+  return type && type->scalarType() && c10::isFloatingType(*type->scalarType());
+}
+
 NodeFacts factsOf(const Table& table, const Node* node) {
   require(node->blocks().empty(), {node->kind().toQualString(), " is control flow"});
   NodeFacts facts;
@@ -84,6 +113,8 @@ NodeFacts factsOf(const Table& table, const Node* node) {
     const bool overloaded = schema && !schema->overload_name().empty();
     facts.text = overloaded ? c10::str(op, ".", schema->overload_name()) : op;
     facts.commutative = isCommutative(table, facts);
+    facts.floating = hasFloatingOperand(node);
+    facts.varying = varyingOperands(table, node);
   }
   return facts;
 }

@@ -26,6 +26,8 @@ struct NodeFacts {
   bool literal = false;
   bool live = false;
   bool commutative = false;
+  bool floating = false;        ///< operand 0 is a floating tensor
+  std::vector<char> varying{};  ///< operand by operand: a number that may differ between members
 };
 
 /// One graph: facts of its nodes in graph order, and where each value comes from.
@@ -43,10 +45,8 @@ struct Table {
 /// Throws Rejected where the graph does not fit the member.
 Table tableOf(const Member& member, const CanonicalGraph& canonical);
 
-/// The structural hash and the tensor hash as certificate.h defines them.
-uint64_t structureOf(const Member& member, const Table& train, const Table& eval);
+/// The tensor hash as certificate.h defines it.
 uint64_t mix(uint64_t hash, uint64_t word);
-uint64_t hashOf(const std::string& text);
 uint64_t hashOf(const at::Tensor& tensor);
 
 }  // namespace chorus::checker

@@ -1,0 +1,141 @@
+#include "lib/batching/varying_emit.h"
+
+namespace chorus {
+namespace {
+
+using Values = std::vector<Value*>;
+
+std::optional<at::ScalarType> dtypeOf(const Value* value) {
+  return value->type()->expectRef<c10::TensorType>().scalarType();
+}
+
+bool isTensor(const Value* value) { return value->type()->kind() == c10::TypeKind::TensorType; }
+
+/// The op on (x, second operand), the latter times alpha where there is one.
+Values addition(VaryingEmitter& e) {
+  const std::string op = e.node()->kind().toQualString();
+  Value* x = e.wide(0);
+  Value* other = isTensor(e.input("other")) ? e.wide(1) : e.numberTensor("other", x);
+  if (op == "aten::rsub") std::swap(x, other);  // other - alpha x
+  if (!e.has("alpha")) return {e.narrow(e.emit(op, {x, other}, e.result(), dtypeOf(x)))};
+  Value* scaled = e.emit("aten::mul", {other, e.number("alpha", other)}, other);
+  return {
+      e.narrow(e.emit(op == "aten::add" ? op : "aten::sub", {x, scaled}, e.result(), dtypeOf(x)))};
+}
+
+/// op(x, number), with what follows as it is.
+Values withNumber(VaryingEmitter& e) {
+  Value* x = e.wide(0);
+  std::vector<torch::jit::NamedValue> arguments = {x, e.number("other", x)};
+  std::vector<torch::jit::NamedValue> rest;
+  if (e.has("rounding_mode")) arguments.emplace_back("rounding_mode", e.input("rounding_mode"));
+  return {e.narrow(e.emit(e.node()->kind().toQualString(), arguments, e.result(), dtypeOf(x)))};
+}
+
+/// A comparison: a fractional number with an integer tensor is compared in f32.
+Values comparison(VaryingEmitter& e) {
+  Value* x = e.input(0);
+  Value* number = e.raw("other");
+  const bool fractional = dtypeOf(number) == at::kDouble;
+  const auto dtype = dtypeOf(x);
+  if (!dtype) e.refuse("the dtype of an operand is not known");
+  const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
+  if (half || (fractional && !at::isFloatingType(*dtype))) {
+    x = e.emit("aten::to", {x, static_cast<int64_t>(at::kFloat)}, x, at::kFloat);
+  }
+  return {e.emit(e.node()->kind().toQualString(), {x, e.number("other", x)}, e.result())};
+}
+
+Values power(VaryingEmitter& e) {
+  if (e.varies("exponent")) {
+    Value* x = e.wide(0);
+    return {e.narrow(e.emit("aten::pow", {x, e.number("exponent", x)}, e.result(), dtypeOf(x)))};
+  }
+  Value* exponent = e.wide(1);
+  Value* base = e.number("self", exponent);
+  return {e.narrow(e.emit("aten::pow", {base, exponent}, e.result(), dtypeOf(exponent)))};
+}
+
+Values lerp(VaryingEmitter& e) {
+  Value* x = e.wide(0);
+  return {e.narrow(
+      e.emit("aten::lerp", {x, e.wide(1), e.number("weight", x)}, e.result(), dtypeOf(x)))};
+}
+
+/// self + value t1 t2, or self + value t1 / t2
+Values accumulate(VaryingEmitter& e, const std::string& op) {
+  Value* self = e.wide(0);
+  Value* product = e.emit(op, {e.wide(1), e.wide(2)}, e.result(), dtypeOf(self));
+  product = e.emit("aten::mul", {product, e.number("value", self)}, product);
+  return {e.narrow(e.emit("aten::add", {self, product}, e.result(), dtypeOf(self)))};
+}
+Values addcmul(VaryingEmitter& e) { return accumulate(e, "aten::mul"); }
+Values addcdiv(VaryingEmitter& e) { return accumulate(e, "aten::div"); }
+
+/// beta self + alpha (m1 m2)
+Values matrixSum(VaryingEmitter& e, const std::string& product_op) {
+  Value* self = e.input(0);
+  Value* product = e.emit(product_op, {e.input(1), e.input(2)}, e.result());
+  product = e.emit("aten::mul", {product, e.number("alpha", product)}, product);
+  Value* kept = e.emit("aten::mul", {self, e.number("beta", self)}, self);
+  return {e.emit("aten::add", {kept, product}, e.result())};
+}
+Values addmm(VaryingEmitter& e) { return matrixSum(e, "aten::mm"); }
+Values baddbmm(VaryingEmitter& e) { return matrixSum(e, "aten::bmm"); }
+
+Values maskedFill(VaryingEmitter& e) {
+  Value* x = e.input(0);
+  return {e.emit("aten::where", {e.input(1), e.number("value", x), x}, e.result())};
+}
+
+// where(pad(1, 0) > 0, pad(x, 0), value)
+Values pad(VaryingEmitter& e) {
+  Value* x = e.input(0);
+  Value* sizes = e.input("pad");
+  if (e.has("mode") && !e.isText("mode", "constant")) e.refuse("its mode is not 'constant'");
+  Value* inside =
+      e.emit("aten::constant_pad_nd", {e.emit("aten::ones_like", {x}, x), sizes, 0}, e.result());
+  inside = e.emit("aten::gt", {inside, 0}, e.result(), at::kBool);
+  Value* padded = e.emit("aten::constant_pad_nd", {x, sizes, 0}, e.result());
+  return {e.emit("aten::where", {inside, padded, e.number("value", x)}, e.result())};
+}
+
+// The op with zero of the same kind, plus the number.
+Values fill(VaryingEmitter& e) {
+  std::vector<Value*> inputs = e.inputs();
+  const size_t i = e.indexOf("fill_value");
+  const bool fractional = inputs[i]->type()->kind() == c10::TypeKind::FloatType;
+  inputs[i] = fractional ? e.literal(0.0) : e.literal(0);
+  Value* zeros = e.again(inputs)->output();
+  return {e.emit("aten::add", {zeros, e.number("fill_value", zeros)}, e.result())};
+}
+
+}  // namespace
+
+VaryingForms varyingArithmetic() {
+  VaryingForms forms = {{"aten::add", addition},
+                        {"aten::sub", addition},
+                        {"aten::rsub", addition},
+                        {"aten::mul", withNumber},
+                        {"aten::div", withNumber},
+                        {"aten::floor_divide", withNumber},
+                        {"aten::remainder", withNumber},
+                        {"aten::fmod", withNumber},
+                        {"aten::pow", power},
+                        {"aten::lerp", lerp},
+                        {"aten::addcmul", addcmul},
+                        {"aten::addcdiv", addcdiv},
+                        {"aten::addmm", addmm},
+                        {"aten::baddbmm", baddbmm},
+                        {"aten::masked_fill", maskedFill},
+                        {"aten::constant_pad_nd", pad},
+                        {"aten::pad", pad},
+                        {"aten::full", fill},
+                        {"aten::full_like", fill}};
+  for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    forms[std::string("aten::") + op] = comparison;
+  }
+  return forms;
+}
+
+}  // namespace chorus
