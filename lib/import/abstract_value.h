@@ -25,7 +25,10 @@ struct TensorCell {
 
   std::shared_ptr<TensorCell> base;  ///< of a view
   Node* view = nullptr;              ///< the node that made the view from the base
-  size_t view_output = 0;
+  size_t view_output = 0;            ///< of `view`, or place in the list that it returns
+  std::vector<std::shared_ptr<Abstract>> view_arguments;
+  /// Of a view that is one of a list (chunk, unbind): all of them. They do not overlap.
+  std::shared_ptr<std::vector<std::weak_ptr<TensorCell>>> parts;
   uint64_t version = 0;       ///< counts writes
   uint64_t base_version = 0;  ///< version of the base that `value` was made from
   bool varies = false;        ///< contents are known and follow the batch size

@@ -22,10 +22,10 @@ bool makesTensors(const c10::FunctionSchema& schema) {
                      [](const c10::Argument& a) { return isTensorType(a.type()); });
 }
 
-bool writesFirst(const c10::FunctionSchema& schema) {
-  if (schema.arguments().empty()) return false;
-  const auto* alias = schema.arguments()[0].alias_info();
-  return alias && alias->isWrite();
+bool writes(const c10::FunctionSchema& schema) {
+  return std::any_of(
+      schema.arguments().begin(), schema.arguments().end(),
+      [](const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); });
 }
 
 bool isNumberArithmetic(const std::string& name) {
@@ -138,7 +138,7 @@ std::vector<AbstractPtr> Specializer::runOperator(const Node& node, const Argume
       return emit(call);
     refuseUnsupported(&node, "the operation " + call.name);
   }
-  if (schema->hasAnyAliasInfo() && writesFirst(*schema)) return runInPlace(call);
+  if (writes(*schema)) return runInPlace(call);
   return perform(call);
 }
 

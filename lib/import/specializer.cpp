@@ -166,7 +166,9 @@ AbstractPtr Specializer::attribute(const Node& node, const AbstractPtr& owner) {
   const std::string path = owner->path.empty() ? name : owner->path + "." + name;
   const c10::IValue value = owner->object->getAttr(name);
   if (value.isTensor() && value.toTensor().defined()) {
-    return tensorOf(slot_cells_.at(slot_by_path_.at(path)));
+    const size_t slot = slot_by_path_.at(path);
+    const auto rebound = rebound_.find(slot);
+    return tensorOf(rebound == rebound_.end() ? slot_cells_.at(slot) : rebound->second);
   }
   if (value.isObject()) {
     auto made = std::make_shared<Abstract>();
@@ -190,7 +192,18 @@ void Specializer::setAttribute(const Node& node, const AbstractPtr& owner,
   if (slot == slot_by_path_.end() || value->kind != Abstract::Kind::Tensor) {
     refuseUnsupported(&node, "the forward method assigns the attribute '" + path + "'");
   }
-  write(slot_cells_.at(slot->second), value, &node);
+  const TensorSlot& old = slots_.at(slot->second);
+  const at::Tensor& first = value->cell->first;
+  if (old.role != Role::Buffer || !old.aliases.empty()) {
+    refuseUnsupported(
+        &node, "the forward method assigns '" + path + "', which is a parameter or has two names");
+  }
+  if (first.sizes() != old.value.sizes() || first.scalar_type() != old.value.scalar_type() ||
+      value->cell->second.sizes() != first.sizes()) {
+    refuseUnsupported(
+        &node, "the forward method assigns a tensor of another shape or dtype to '" + path + "'");
+  }
+  rebound_[slot->second] = value->cell;
 }
 
 std::vector<AbstractPtr> Specializer::callMethod(const Node& node, const Arguments& arguments) {
@@ -253,7 +266,8 @@ Specialized Specializer::finish(const AbstractPtr& result) {
   canonical.n_inputs = request_.inputs.size();
   canonical.n_outputs = outputs.size();
   for (size_t i = 0; i < slot_cells_.size() && !flat; ++i) {
-    Value* now = read(slot_cells_[i]);
+    const auto rebound = rebound_.find(i);
+    Value* now = read(rebound == rebound_.end() ? slot_cells_[i] : rebound->second);
     if (now == graph_->inputs()[canonical.n_inputs + i]) continue;
     if (slots_[i].role != Role::Buffer) {
       throw Refused(unsupported("the forward method writes the parameter '" + slots_[i].name + "'",

@@ -3,7 +3,8 @@
 //   control_flow.cpp    branches, loops, with-blocks
 //   containers.cpp      lists, tuples, dicts
 //   operators.cpp       ops on tensors and numbers
-//   functionalize.cpp   in-place ops, views
+//   functionalize.cpp   in-place ops
+//   views.cpp           what a write through a view does to its base
 //   modes.cpp           what depends on train and eval: dropout, batch norm
 #pragma once
 
@@ -81,11 +82,24 @@ class Specializer {
   // functionalize.cpp
   std::vector<AbstractPtr> runInPlace(const Call& call);
   AbstractPtr inPlaceResult(const Call& call);
+  AbstractPtr copied(const Call& call, const AbstractPtr& source);
+  AbstractPtr drawn(const Call& call);
+  std::vector<AbstractPtr> reshapeInPlace(const Call& call);
+  std::vector<AbstractPtr> writeOut(const Call& call, size_t out);
   Value* read(const CellPtr& cell);
   void write(const CellPtr& cell, const AbstractPtr& contents, const Node* at);
-  Value* writeThrough(const CellPtr& view, Value* contents, const Node* at);
-  Value* replay(const CellPtr& view);
+  void store(const CellPtr& cell, const AbstractPtr& contents, const Node* at);
+  void forgetNumbers(const CellPtr& cell, const CellPtr& contents);
+  AbstractPtr withHistory(const CellPtr& cell, const AbstractPtr& contents, const Node* at);
+  bool tracksGradient(const Value* value) const;
+  void requireWritable(const TensorCell& cell, const Node* at) const;
+
+  // views.cpp
   void linkViews(const Arguments& arguments, const std::vector<AbstractPtr>& outputs);
+  Value* replay(const CellPtr& view);
+  AbstractPtr writeThrough(const CellPtr& view, const AbstractPtr& contents, const Node* at);
+  AbstractPtr joinParts(const CellPtr& view, const AbstractPtr& contents, const Node* at);
+  AbstractPtr scatterThrough(const CellPtr& view, const AbstractPtr& contents, const Node* at);
 
   // modes.cpp
   bool applyMode(Call& call, std::vector<AbstractPtr>& outputs);
@@ -109,6 +123,8 @@ class Specializer {
   std::shared_ptr<Graph> graph_ = std::make_shared<Graph>();
   std::vector<TensorSlot> slots_;
   std::vector<CellPtr> slot_cells_;
+  std::map<size_t, CellPtr> rebound_;  ///< slot -> what the code assigned to its name
+  std::vector<CellPtr> views_;
   std::map<std::string, size_t> slot_by_path_;       ///< names and aliases
   std::vector<std::string> module_path_;             ///< of the calls being walked
   std::vector<torch::jit::SourceRange> call_sites_;  ///< one per call being walked
