@@ -15,6 +15,15 @@ namespace chorus {
 /// verdict does not depend on the members' order. Linear in the members and in the nodes.
 Certificate prove(const std::vector<Member>& members);
 
+/// Members that are equal, and the proof (its entries in the order of `members`).
+struct ProvedGroup {
+  std::vector<size_t> members;  ///< ascending
+  Certificate certificate;
+};
+/// The fewest groups: every member is in the one group whose members it equals. Largest first, of
+/// equally large ones the one with the lowest member number first.
+std::vector<ProvedGroup> proveGroups(const std::vector<Member>& members);
+
 /// Hash of the structure: ops, invariant attributes, wiring, slot roles, shapes, dtypes, ties; no
 /// names, no values of tensors or of varying attributes. Equal on every machine; defined in
 /// lib/equivalence/structural_hash.h.

@@ -5,6 +5,7 @@
 #include "lib/equivalence/explain.h"
 #include "lib/equivalence/text.h"
 #include "lib/support/names.h"
+#include "lib/support/role_name.h"
 
 namespace chorus::equivalence {
 namespace {
@@ -13,18 +14,6 @@ std::string sizesText(at::IntArrayRef sizes) {
   std::string text;
   for (const int64_t size : sizes) text += cat({text.empty() ? "" : ", ", std::to_string(size)});
   return cat({"[", text, "]"});
-}
-
-const char* roleText(Role role) {
-  switch (role) {
-    case Role::Parameter:
-      return "parameter";
-    case Role::Buffer:
-      return "buffer";
-    case Role::Constant:
-      return "constant";
-  }
-  return "";
 }
 
 /// Attributes that decide shapes or what is computed at all; they can never be carried per member.
@@ -101,7 +90,7 @@ std::optional<Finding> interfaceFinding(const Member& major, const Member& odd) 
 Finding slotFinding(const TensorSlot& major, const TensorSlot& odd, const std::string& reader) {
   const std::string name = inQuotes(odd.name);
   if (major.role != odd.role) {
-    return {cat({name, " is a ", roleText(odd.role), kElsewhere, "a ", roleText(major.role)}),
+    return {cat({name, " is a ", roleName(odd.role), kElsewhere, "a ", roleName(major.role)}),
             "C7"};
   }
   if (major.requires_grad != odd.requires_grad) {
@@ -137,8 +126,7 @@ std::string attributeNote(const std::string& name, const IndexedNode& literal) {
   if (kind != 'd' && kind != 'i' && kind != 'c') {
     return cat({inQuotes(name), " decides what is computed, so all members must agree on it"});
   }
-  return cat(
-      {inQuotes(name), " has one value for all members; one per member is not supported yet"});
+  return cat({inQuotes(name), " of this op has one value for all members"});
 }
 
 std::string describe(const IndexedMember& member, size_t mode, const Wire& wire) {
@@ -150,7 +138,7 @@ std::string describe(const IndexedMember& member, size_t mode, const Wire& wire)
                  : cat({"the model's input ", std::to_string(wire.index)});
     case Wire::Kind::Slot: {
       const TensorSlot& slot = member.member->slots[wire.index];
-      return cat({roleText(slot.role), " ", inQuotes(slot.name)});
+      return cat({roleName(slot.role), " ", inQuotes(slot.name)});
     }
     case Wire::Kind::Literal:
       return literalText(graph.nodes[wire.index]);

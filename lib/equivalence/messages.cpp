@@ -68,10 +68,9 @@ std::vector<Message> explainGroups(const std::vector<Member>& members,
     for (const std::string& note : difference.notes) message.note(note);
     const std::vector<std::string> paths = pathsOf(members, group);
     if (paths.size() > 1) message.note(cat({"the members are ", enumerate(paths)}));
-    message.helpWith(
-        cat({majority.size() > 1 ? "fuse the members that agree, and train "
-                                 : "no two members need to agree to train apart: train ",
-             enumerate(paths), " apart"}));
+    message.helpWith(majority.size() > 1 || group.size() > 1
+                         ? cat({"--group trains ", enumerate(paths), " apart"})
+                         : "no two members are alike here; --group trains each apart");
     messages.push_back(std::move(message));
   }
   if (groups.size() > kMostGroups + 1) {

@@ -59,7 +59,8 @@ std::vector<Group> groupMembers(const std::vector<Member>& members) {
   std::unordered_map<uint64_t, std::vector<size_t>> by_hash;
   for (size_t k = 0; k < members.size(); ++k) {
     IndexedMember indexed = equivalence::indexMember(members[k]);
-    std::vector<size_t>& candidates = by_hash[equivalence::structuralHash(indexed)];
+    const uint64_t mode = members[k].code_trains ? 1 : 0;  // C13
+    std::vector<size_t>& candidates = by_hash[mixHash(equivalence::structuralHash(indexed), mode)];
     bool found = false;
     for (size_t c = 0; c < candidates.size() && !found; ++c) {
       Group& group = groups[candidates[c]];
@@ -80,18 +81,30 @@ std::vector<Group> groupMembers(const std::vector<Member>& members) {
   return groups;
 }
 
+Certificate certificateOf(const Group& group) {
+  return {group.maps,
+          varyingAttributes(group),
+          {group.varying_constants.begin(), group.varying_constants.end()}};
+}
+
 }  // namespace
+
+std::vector<ProvedGroup> proveGroups(const std::vector<Member>& members) {
+  std::vector<ProvedGroup> proved;
+  for (const Group& group : groupMembers(members)) {
+    proved.push_back({group.members, certificateOf(group)});
+  }
+  // They come by their first member.
+  std::ranges::stable_sort(proved, std::greater(),
+                           [](const ProvedGroup& group) { return group.members.size(); });
+  return proved;
+}
 
 Certificate prove(const std::vector<Member>& members) {
   if (members.empty()) throw Refused(internalError("nothing to prove: no members"));
   requireOneMode(members);
   std::vector<Group> groups = groupMembers(members);
-  if (groups.size() == 1) {
-    const Group& all = groups[0];
-    return {all.maps,
-            varyingAttributes(all),
-            {all.varying_constants.begin(), all.varying_constants.end()}};
-  }
+  if (groups.size() == 1) return certificateOf(groups[0]);
   std::vector<std::vector<size_t>> numbers;
   for (const Group& group : groups) numbers.push_back(group.members);
   // Of equally large groups the one with the lowest member number is the majority; the rest stay in

@@ -13,6 +13,7 @@
 #include "chorus/scan.h"
 #include "lib/import/example_run.h"
 #include "lib/import/specialize.h"
+#include "lib/import/trace_numbers.h"
 #include "lib/support/archive_record.h"
 #include "lib/support/hash.h"
 
@@ -38,9 +39,9 @@ class SilentWarnings : c10::WarningHandler {
 
 std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-/// The example inputs as the trace stored them. Their records hold no values: only the shapes may be
-/// read. LibTorch's own way to them (restore_shapes) also propagates shapes, and writes out of bounds
-/// for `x.chunk(3, -1)`.
+/// The example inputs as the trace stored them. Their records hold no values: only the shapes may
+/// be read. LibTorch's own way to them (restore_shapes) also propagates shapes, and writes out of
+/// bounds for `x.chunk(3, -1)`.
 std::vector<InputSpec> storedInputs(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (!reader.hasRecord("traced_inputs.pkl")) return {};
@@ -88,6 +89,11 @@ std::vector<bool> bakedFlags(Graph& code) {
       for (torch::jit::Block* inner : node->blocks()) visit(inner);
       const c10::FunctionSchema* schema = node->maybeSchema();
       if (!schema) continue;
+      // Attention has no flag: what drops is training; what does not, tells nothing.
+      if (schema->name() == "aten::scaled_dot_product_attention") {
+        const auto p = torch::jit::toIValue(node->inputs()[4]);
+        if (p && p->isDouble() && p->toDouble() > 0) flags.push_back(true);
+      }
       const auto& arguments = schema->arguments();
       for (size_t i = 0; i < arguments.size() && i < node->inputs().size(); ++i) {
         const std::string& name = arguments[i].name();
@@ -180,11 +186,34 @@ int64_t markBatch(std::vector<InputSpec>& specs) {
   return n;
 }
 
+/// What chorus wrote beside a member of its own (lib/export/member_record.cpp); else an empty
+/// object.
+nlohmann::json memberRecordOf(const std::string& path) {
+  const auto text = extraRecord(path, "chorus_member.json");
+  if (!text) return nlohmann::json::object();
+  const auto value = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return value.is_object() ? value : nlohmann::json::object();
+}
+
+std::vector<InputSpec> recordedInputs(const std::string& path) {
+  std::vector<InputSpec> inputs;
+  const nlohmann::json record = memberRecordOf(path);
+  if (!record.contains("inputs") || !record["inputs"].is_array()) return inputs;
+  for (const auto& spec : record["inputs"]) {
+    if (!spec.is_string()) return {};
+    inputs.push_back(parseInputSpec(spec.get<std::string>()));
+  }
+  return inputs;
+}
+
 std::vector<InputSpec> inputsOf(const Loaded& loaded, const ImportOptions& options,
                                 const Graph& code, const std::string& path) {
   const size_t expected = code.inputs().size() - 1;
   if (options.inputs.empty()) {
     if (loaded.traced_inputs.size() == expected) return loaded.traced_inputs;
+    if (const auto stored = recordedInputs(path); !stored.empty() && stored.size() <= expected) {
+      return stored;
+    }
     throw Refused(error("the file stores no example inputs, so their shapes are not known",
                         Place{path, "", "", ""})
                       .helpWith("give --input once per input, e.g. --input f32[N,3,32,32]"));
@@ -238,14 +267,10 @@ uint64_t seedOf(const Member& member) {
   return seed;
 }
 
-/// Of a member that chorus wrote: its seed stays what it was when it was first fused or trained.
-std::optional<uint64_t> storedSeed(const std::string& path) {
-  const auto record = extraRecord(path, "chorus_member.json");
-  if (!record) return std::nullopt;
-  const auto value = nlohmann::json::parse(*record, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object() || !value.contains("seed") || !value["seed"].is_string())
-    return std::nullopt;
-  const std::string text = value["seed"].get<std::string>();
+/// Its seed stays what it was when the member was first fused or trained.
+std::optional<uint64_t> storedSeed(const nlohmann::json& record) {
+  if (!record.contains("seed") || !record["seed"].is_string()) return std::nullopt;
+  const std::string text = record["seed"].get<std::string>();
   uint64_t seed = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -309,7 +334,9 @@ Member importTorchScript(const std::string& path, const ImportOptions& options) 
   }
   adopt(member.train, std::move(train));
   adopt(member.eval, std::move(eval));
-  member.seed = storedSeed(path).value_or(seedOf(member));
+  writeTraceNumbers(member);
+  warnOfTracedAverages(member);
+  member.seed = storedSeed(memberRecordOf(path)).value_or(seedOf(member));
   return member;
 }
 

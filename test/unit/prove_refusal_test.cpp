@@ -70,7 +70,7 @@ TEST(ProveMessage, WholeText) {
             "[1, 1] [C4]\n"
             "  note: in the others, e.g. member 0: m0.pt\n"
             "  note: 'stride' decides the result's shape, so all members must agree on it\n"
-            "  help: fuse the members that agree, and train m3.pt apart\n");
+            "  help: --group trains m3.pt apart\n");
 }
 
 TEST(ProveMessage, GroupsOddMembersAndCountsTheRest) {

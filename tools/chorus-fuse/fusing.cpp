@@ -68,9 +68,45 @@ void alignSlots(std::vector<Member>& members, const Certificate& certificate) {
   }
 }
 
-FusedModel stackProved(std::vector<Member>& members, const FuseOptions& options,
-                       const std::map<std::string, at::Tensor>& loss_tensors) {
-  const Certificate certificate = prove(members);
+template <typename T>
+std::vector<T> chosen(const std::vector<T>& values, const std::vector<size_t>& numbers) {
+  std::vector<T> some;
+  for (const size_t k : numbers) some.push_back(values.at(k));
+  return some;
+}
+
+/// The loss of the members `numbers` of `training.k`.
+LossSpec lossOf(const FusedModel& model, const Training& training,
+                const std::vector<size_t>& numbers) {
+  LossSpec loss = *training.loss;
+  if (numbers.size() == training.k) return loss;
+  for (auto& [name, values] : loss.arguments) {
+    if (values.size() > 1) values = chosen(values, numbers);
+  }
+  FusedModel whole = model;
+  whole.loss = training.loss;
+  LossRequest request = lossRequest(whole);
+  request.k = training.k;
+  const LossCode code = findLoss(loss.name).build(request);
+  for (auto& [name, tensor] : loss.tensors) {
+    if (!code.constants.contains("loss_" + name)) continue;
+    const std::vector<int64_t> rows(numbers.begin(), numbers.end());
+    tensor = tensor.index_select(0, at::tensor(rows, at::kLong));
+  }
+  return loss;
+}
+
+OptimizerSpec optimizerOf(const Training& training, const std::vector<size_t>& numbers) {
+  OptimizerSpec optimizer = *training.optimizer;
+  for (auto& [name, values] : optimizer.values) values = chosen(values, numbers);
+  for (ParameterGroup& group : optimizer.groups) {
+    for (auto& [name, values] : group.values) values = chosen(values, numbers);
+  }
+  return optimizer;
+}
+
+FusedModel stackProved(std::vector<Member>& members, const Certificate& certificate,
+                       const Training& training, const std::vector<size_t>& numbers) {
   const std::string wrong = checkCertificate(certificate, members);
   if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
   alignSlots(members, certificate);
@@ -78,16 +114,9 @@ FusedModel stackProved(std::vector<Member>& members, const FuseOptions& options,
   model.random_nodes = randomNodes(members, certificate);
   model.varying = varyingNumbers(certificate, members[0]);
   model.info["certificate"] = toJson(certificate);
-  TrainingOptions training = options.training;
-  readTable(training, {}, model.member_names);
-  model.loss = lossSpec(training, model.k());
-  for (const auto& [name, tensor] : loss_tensors) {
-    if (!model.loss) throw Refused(usage("--loss-arg '" + name + "' is given without --loss"));
-    model.loss->tensors[name] = tensor;
-  }
-  model.optimizer = optimizerSpec(training, model.member_names);
-  if (model.optimizer && !model.loss) throw Refused(usage("--optimizer without --loss"));
-  applyParameterGroups(training, model);
+  if (training.loss) model.loss = lossOf(model, training, numbers);
+  if (training.optimizer) model.optimizer = optimizerOf(training, numbers);
+  applyParameterGroups(training.options, model);
   resetState(model);
   return model;
 }
@@ -131,16 +160,45 @@ void sayRemarks(const std::vector<Member>& members, bool trains) {
   }
 }
 
-Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
-                  const std::map<std::string, at::Tensor>& loss_tensors) {
+Training trainingOf(const FuseOptions& options, const std::vector<std::string>& names,
+                    const std::map<std::string, at::Tensor>& loss_tensors) {
+  TrainingOptions given = options.training;
+  readTable(given, {}, names);
+  Training training{lossSpec(given, names.size()), {}, {}, names.size()};
+  for (const auto& [name, tensor] : loss_tensors) {
+    if (!training.loss) throw Refused(usage("--loss-arg '" + name + "' is given without --loss"));
+    training.loss->tensors[name] = tensor;
+  }
+  training.optimizer = optimizerSpec(given, names);
+  if (training.optimizer && !training.loss) throw Refused(usage("--optimizer without --loss"));
+  training.options = std::move(given);
+  return training;
+}
+
+Fused fuseProved(std::vector<Member>& members, const Certificate& certificate,
+                 const Training& training, const std::vector<size_t>& numbers,
+                 const FuseOptions& options) {
   Fused fused;
-  fused.model = stackProved(members, options, loss_tensors);
+  fused.model = stackProved(members, certificate, training, numbers);
   BuildOptions build;
   build.disabled = {options.disabled.begin(), options.disabled.end()};
   build.decisions = &fused.decisions;
   buildModule(fused.model, build);
   fused.checks = verified(fused.model, members, options);
   return fused;
+}
+
+Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
+                  const std::map<std::string, at::Tensor>& loss_tensors) {
+  const Certificate certificate = prove(members);
+  std::vector<std::string> names;
+  std::vector<size_t> numbers;
+  for (const Member& member : members) {
+    numbers.push_back(numbers.size());
+    names.push_back(member.name);
+  }
+  return fuseProved(members, certificate, trainingOf(options, names, loss_tensors), numbers,
+                    options);
 }
 
 nlohmann::json reportJson(const Fused& fused, const FuseOptions& options) {

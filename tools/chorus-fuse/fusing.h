@@ -31,6 +31,20 @@ void sayRemarks(const std::vector<Member>& members, bool trains);
 Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
                   const std::map<std::string, at::Tensor>& loss_tensors = {});
 
+/// The same for one group of members, proved equal, whose loss and optimizer are those of `all`
+/// members by their numbers.
+struct Training {
+  std::optional<LossSpec> loss;
+  std::optional<OptimizerSpec> optimizer;
+  TrainingOptions options;  ///< with the table read
+  size_t k = 0;             ///< members that the specs are for
+};
+Training trainingOf(const FuseOptions& options, const std::vector<std::string>& names,
+                    const std::map<std::string, at::Tensor>& loss_tensors = {});
+Fused fuseProved(std::vector<Member>& members, const Certificate& certificate,
+                 const Training& training, const std::vector<size_t>& numbers,
+                 const FuseOptions& options);
+
 /// The report for machines.
 nlohmann::json reportJson(const Fused& fused, const FuseOptions& options);
 

@@ -7,7 +7,7 @@ namespace chorus {
 namespace {
 
 /// Options of the contract that no release accepts yet: named, not ignored.
-const std::vector<std::string> kLater = {"--group", "--partial"};
+const std::vector<std::string> kLater = {"--partial"};
 
 std::vector<std::string> names() {
   std::vector<std::string> found;
@@ -35,6 +35,10 @@ void addFuseOptions(CommandLine& line, FuseOptions& options) {
   app.add_option("--seeds", options.seeds, "K seeds of --init reset");
   addTrainingOptions(app, options.training);
   app.add_flag("--plan", options.plan, "print what is fused and what is not, and write nothing");
+  app.add_flag("--group", options.group,
+               "members that differ form groups: FUSED.0.pt, ... and the manifest FUSED.json");
+  app.add_option("--check", options.check,
+                 "prove this fused file against the members again, and write nothing");
   app.add_option("--report", options.report, "write plan, certificate and decisions to FILE.json");
   app.add_option("--mode", options.mode, "what a trace's train and eval flags mean")
       ->check(oneOf({"follow", "as-traced"}))
@@ -56,6 +60,12 @@ void addFuseOptions(CommandLine& line, FuseOptions& options) {
 }
 
 void checkFuseOptions(const FuseOptions& options) {
+  if (!options.check.empty()) {
+    if (!options.output.empty() || options.plan || options.group || options.replicate > 0) {
+      throw Refused(usage("--check goes with members and --input only"));
+    }
+    return;
+  }
   if (options.output.empty() && !options.plan) {
     throw Refused(
         usage("missing option '--output'").helpWith("-o fused.pt, or --plan to write nothing"));

@@ -19,6 +19,8 @@ struct FuseOptions {
   TrainingOptions training;
   bool plan = false;
   std::string report;
+  bool group = false;
+  std::string check;  ///< a fused file to be proved against the members
   std::vector<std::string> disabled;
   std::string mode = "follow";
   int64_t verify_steps = 1;

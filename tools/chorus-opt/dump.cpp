@@ -1,21 +1,10 @@
 #include "tools/chorus-opt/dump.h"
 
 #include <regex>
+#include "lib/support/role_name.h"
 
 namespace chorus {
 namespace {
-
-const char* roleName(Role role) {
-  switch (role) {
-    case Role::Parameter:
-      return "parameter";
-    case Role::Buffer:
-      return "buffer";
-    case Role::Constant:
-      return "constant";
-  }
-  return "";
-}
 
 // The parser of text IR takes letters, digits and '_', no digit first.
 std::string asName(const std::string& text) {
