@@ -164,3 +164,80 @@ def test_member_zeros_value_for_all_is_found(tmp_path, name):
     build, values = CASES[name]
     with pytest.raises(AssertionError, match="differs from member|differs from"):
         fuse(tmp_path, build, values, env={"CHORUS_FAULT": "varying_of_member_zero"})
+
+
+DROPOUTS = {
+    "dropout": lambda p: nn.Dropout(p),
+    "dropout2d": lambda p: nn.Dropout2d(p),
+    "alpha_dropout": lambda p: nn.AlphaDropout(p),
+    "feature_alpha_dropout": lambda p: nn.FeatureAlphaDropout(p),
+}
+RATES = [0.0, 0.25, 0.75]
+
+
+@pytest.mark.parametrize("kind", DROPOUTS)
+def test_each_member_draws_its_own_masks_with_its_own_p(tmp_path, kind):
+    """Trained in a fused run, each member is what it is when it is trained alone."""
+    fuse(tmp_path, norm(DROPOUTS[kind]), RATES)
+    xs, ys = zip(*batches())
+    data = save_npz(tmp_path / "d.npz", torch.cat(xs), torch.cat(ys))
+    how = ["--data", data, "--epochs", 2, "--batch-size", N, "--shuffle", "none"]
+    tool("run", tmp_path / "fused.pt", *how, "-o", tmp_path / "t.pt")
+    tool("split", tmp_path / "t.pt", "-o", tmp_path / "out")
+    for k in range(K):
+        before = state(torch.jit.load(str(tmp_path / f"m{k}.pt")))
+        tool("run", tmp_path / f"m{k}.pt", *how, "--loss", "cross_entropy", "--optimizer", "sgd", "--lr", LR, "--momentum", 0.9,
+             "-o", tmp_path / "alone.pt")
+        alone = state(torch.jit.load(str(tmp_path / "alone.pt")))
+        split = torch.jit.load(str(tmp_path / "out" / f"m{k}.pt"))
+        assert_close(state(split), alone, 1e-5, moved_from=before, what=f"member {k}")
+        assert f"value={RATES[k]:g}" in str(split.forward_train.graph).replace("0.]", "0]").replace("=0.]", "=0]")
+
+
+@pytest.mark.parametrize("kind", DROPOUTS)
+def test_the_portable_file_drops_with_each_members_p(tmp_path, kind):
+    fuse(tmp_path, norm(DROPOUTS[kind]), [0.0, 0.5, 1.0])
+    fused = torch.jit.load(str(tmp_path / "fused.pt"))
+    x = example()
+    torch.manual_seed(0)
+    draws = torch.stack([fused(x) for _ in range(200)])
+    alone = []
+    for k in range(K):
+        member = torch.jit.load(str(tmp_path / f"m{k}.pt"))
+        torch.manual_seed(0)
+        alone.append(torch.stack([member(x) for _ in range(200)]))
+    alone = torch.stack(alone, 1)
+    assert not torch.isnan(draws).any()
+    torch.testing.assert_close(draws[:, 0], alone[:, 0])  # p = 0: nothing is random
+    torch.testing.assert_close(draws[:, 2], alone[:, 2])  # p = 1: nor here
+    spread = alone[:, 1].std(0).max() / 200**0.5
+    assert (draws[:, 1].mean(0) - alone[:, 1].mean(0)).abs().max() < 6 * spread
+    assert 0.7 < float(draws[:, 1].std(0).mean() / alone[:, 1].std(0).mean()) < 1.4
+
+
+def test_numbers_are_data_of_the_file(tmp_path):
+    """Changing one changes that member alone; the file also runs on the meta device; splitting and fusing again is exact."""
+    build, values = CASES["leaky_relu"]
+    fuse(tmp_path, build, values)
+    fused = torch.jit.load(str(tmp_path / "fused.pt"))
+    assert fused.chorus.varying_0.tolist() == values
+    before = fused(example())
+    with torch.no_grad():
+        fused.chorus.varying_0[1] = 0.9
+    after = fused(example())
+    assert torch.equal(before[0], after[0]) and torch.equal(before[2], after[2]) and not torch.equal(before[1], after[1])
+    meta = torch.jit.load(str(tmp_path / "fused.pt"), map_location="meta")
+    assert meta(example().to("meta")).shape == (K, N, C)
+    tool("split", tmp_path / "fused.pt", "-o", tmp_path / "out")
+    tool("fuse", *[tmp_path / "out" / f"m{k}.pt" for k in (2, 0)], "-o", tmp_path / "again.pt", "--input", "f32[N,3,6,6]")
+    again = torch.jit.load(str(tmp_path / "again.pt"))
+    assert again.chorus.varying_0.tolist() == [values[2], values[0]]
+    torch.testing.assert_close(again(example()), before[[2, 0]])
+
+
+def test_trace_and_script_of_one_network_fuse(tmp_path):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(0.2), nn.Linear(4, 4), nn.Softplus(2.0))
+    export(net, tmp_path / "trace.pt", torch.randn(3, 4))
+    export(net, tmp_path / "script.pt", torch.randn(3, 4), kind="script")
+    tool("fuse", tmp_path / "trace.pt", tmp_path / "script.pt", "-o", tmp_path / "f.pt", "--input", "f32[N,4]")
