@@ -1,4 +1,5 @@
 #include "chorus/fused_model.h"
+#include "lib/export/align_varying.h"
 #include "lib/export/state.h"
 #include "lib/export/varying.h"
 #include "lib/support/hash.h"
@@ -287,7 +288,9 @@ std::vector<OwnNames> allNames(const FusedModel& model) {
 
 }  // namespace
 
-FusedModel appendMembers(const FusedModel& a, const FusedModel& b) {
+FusedModel appendMembers(const FusedModel& first, const FusedModel& second) {
+  FusedModel a = first, b = second;
+  alignVarying(a, b);
   requireAppendable(a, b);
   const at::NoGradGuard no_grad;
   FusedModel out = a;
@@ -297,6 +300,9 @@ FusedModel appendMembers(const FusedModel& a, const FusedModel& b) {
   }
   out.active = at::cat({a.active, b.active});
   out.step = at::cat({a.step, b.step});
+  for (size_t i = 0; i < a.varying.size(); ++i) {
+    out.varying[i].values = at::cat({a.varying[i].values, b.varying[i].values});
+  }
   out.state = appendTensors(a.state, a.k(), b.state, b.k());
   out.extra = appendTensors(a.extra, a.k(), b.extra, b.k());
   const std::vector<OwnNames> more_names = allNames(b);

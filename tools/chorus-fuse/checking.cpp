@@ -3,6 +3,7 @@
 #include "chorus/checker.h"
 #include "chorus/equivalence.h"
 #include "chorus/fused_model.h"
+#include "lib/export/align_varying.h"
 #include "lib/export/varying.h"
 #include "lib/support/hash.h"
 
@@ -12,21 +13,6 @@ namespace {
 [[noreturn]] void fails(const std::string& path, const std::string& what) {
   throw Refused(
       error("the fused file is not made from these members: " + what, Place{path, "", "", ""}));
-}
-
-/// The file's graphs with member 0's tensors and numbers: a member again.
-Member firstMember(const FusedModel& model) {
-  Member member = model.prototype;
-  for (size_t i = 0; i < member.slots.size(); ++i) {
-    const at::Tensor tensor = model.tensors[i].detach();
-    member.slots[i].value = model.stacked[i] ? tensor.select(0, 0) : tensor;
-  }
-  for (const bool eval : {false, true}) {
-    CanonicalGraph& canonical = eval ? member.eval : member.train;
-    canonical.graph = canonical.graph->copy();
-    writeNumbers(*canonical.graph, model, eval, 0);
-  }
-  return member;
 }
 
 void checkNumbers(const std::string& path, const FusedModel& model, const Certificate& certificate,
@@ -70,7 +56,7 @@ std::string checkFused(const std::string& path, const std::vector<Member>& membe
   }
   const std::string wrong = checkCertificate(certificate, members);
   if (!wrong.empty()) fails(path, wrong);
-  if (functionHash(firstMember(model)) != functionHash(members[0])) {
+  if (functionHash(unfusedMember(model, 0)) != functionHash(members[0])) {
     fails(path, "its graphs are not those of " + members[0].path);
   }
   checkNumbers(path, model, certificate, members[0]);
