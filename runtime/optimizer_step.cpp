@@ -50,7 +50,7 @@ void updateRow(const FusedModel& model, const OptimizerSpec& spec, const DtypeGr
   const auto state = [&](const char* name) {
     return model.state.at(name + group.suffix).data_ptr<T>() + row * group.width + rows.start;
   };
-  const size_t who = fault("lr_of_member_zero") ? 0 : k;
+  const size_t who = fault("kernel_of_member_zero") ? 0 : k;
   const Values& values = hyperValues(spec, group.hyper);
   if (spec.name == "sgd") {
     kernels::sgd(p, g, state("momentum_buffer"), rows.width, sgdNumbers(spec, values, who, step));

@@ -26,7 +26,7 @@ Options adamOptions(const OptimizerSpec& spec, size_t k) {
 
 bool hasSoloOptimizer(const OptimizerSpec& spec) {
   const bool known = spec.name == "sgd" || spec.name == "adam" || spec.name == "adamw";
-  return known && !isSet(spec, "maximize");
+  return known && !isSet(spec, "maximize") && spec.groups.empty();
 }
 
 std::unique_ptr<torch::optim::Optimizer> soloOptimizer(const OptimizerSpec& spec, size_t k,

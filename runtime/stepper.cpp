@@ -230,6 +230,9 @@ std::vector<at::Tensor> Stepper::cycleGradients(const EpochPlan& plan, const Sub
 
 void Stepper::groupStep(const EpochPlan& plan, const SubGroup& group, int64_t step,
                         LossMean& losses, Metrics& metrics, Diagnostics& diagnostics) {
+  for (size_t k = group.begin; k < group.begin + group.count; ++k) {
+    if (!options_.schedules.empty() && options_.schedules[k].per_step) refreshRates(k);
+  }
   const Batch batch = plan.batch(group, step);
   StepResult result = compute(group, batch);
   losses.add(result.losses, group);
@@ -265,7 +268,6 @@ void Stepper::groupStep(const EpochPlan& plan, const SubGroup& group, int64_t st
   for (size_t i = 0; i < group.count; ++i) {
     const size_t k = group.begin + i;
     state_.micro_steps[k] += was_active[i];
-    if (!options_.schedules.empty() && options_.schedules[k].per_step) refreshRates(k);
   }
   setActive(group, slice(active_, group));
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/export/state.h"
+#include "lib/support/fault.h"
 #include "runtime/evaluate.h"
 #include "runtime/watch.h"
 
@@ -87,6 +88,7 @@ class Trainer {
         model.extra.erase("metric." + name);
       }
       model.info.erase("run");
+      if (fault("resume_forgets")) state.updates.assign(model.k(), 0);
       return state;
     } catch (const std::exception& failure) {
       throw Refused(error("the checkpoint is damaged").note(failure.what()));

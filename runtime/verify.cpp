@@ -7,6 +7,7 @@
 
 #include "chorus/dataset.h"
 #include "chorus/import.h"
+#include "lib/losses/sums.h"
 #include "runtime/executor.h"
 #include "runtime/solo.h"
 #include "runtime/solo_optimizer.h"
@@ -33,7 +34,7 @@ class Examples {
     batch.rows = rows;
     for (size_t i = 0; i < model_.prototype.inputs.size(); ++i)
       batch.inputs.push_back(input(i, rows));
-    if (model_.loss && model_.loss->name.rfind("output", 0) != 0) batch.target = target(rows);
+    if (model_.loss && findLoss(model_.loss->name).takes_target) batch.target = target(rows);
     return batch;
   }
 
@@ -324,6 +325,15 @@ VerifyReport verify(const FusedModel& model, const std::vector<Member>& members,
   if (!trains && !members[0].code_evaluates) return report;
 
   FusedModel checked = model;
+  if (model.loss) {
+    const std::string seen = losses::withoutPenalties(model.loss->name);
+    if (seen != model.loss->name) {
+      report.unchecked += (report.unchecked.empty() ? "" : "; ") + std::string("the penalties");
+    }
+    checked.loss->name = seen;
+    if (seen.empty()) checked.loss.reset();
+    if (!checked.loss) checked.optimizer.reset();
+  }
   if (model.optimizer && !hasSoloOptimizer(*model.optimizer)) checked.optimizer.reset();
   const Precision fine{at::kDouble, 1e-5, 1e-12, "fp64"},
       plain{std::nullopt, options.rtol, options.atol, "fp32"};

@@ -1,5 +1,5 @@
-// Arrays from files: NumPy's `.npz` (also compressed) and `.npy`, recognised by their content, not
-// their names.
+// Arrays from files: NumPy's `.npz` (also compressed) and `.npy`, CSV and IDX
+// (runtime/data/formats.h), recognised by their content, not their names.
 //
 // A file is untrusted: its header is parsed, never evaluated; what it claims is compared with the
 // bytes that are there before anything is allocated; arrays of Python objects (which are pickles)

@@ -1,6 +1,6 @@
-// "extra/chorus_member.json" of a plain archive: {"format", "seed", "optimizer": {name, flags,
-// values, groups}, "step", "state": {NAME: {"dtype", "sizes"}}}, and "extra/chorus_state.NAME": the
-// elements of each state tensor, little-endian.
+// "extra/chorus_member.json" of a plain archive: {"format", "seed", "inputs", "optimizer": {name,
+// flags, values, groups}, "step", "state": {NAME: {"dtype", "sizes"}}}, and
+// "extra/chorus_state.NAME": the elements of each state tensor, little-endian.
 #include <nlohmann/json.hpp>
 
 #include "chorus/fused_model.h"
@@ -53,6 +53,8 @@ at::Tensor stateTensor(const std::string& path, const std::string& name, const j
 
 std::map<std::string, std::string> memberRecord(const FusedModel& model, size_t k) {
   json record = {{"format", kFormat}, {"seed", std::to_string(model.member_seeds.at(k))}};
+  for (const InputSpec& input : model.prototype.inputs)
+    record["inputs"].push_back(input.toString());
   std::map<std::string, std::string> extra;
   const auto row = static_cast<int64_t>(k);
   const int64_t step = model.step.defined() ? model.step[row].item<int64_t>() : 0;

@@ -74,6 +74,10 @@ void requireTrainable(const FusedModel& model) {
     if (!model.stacked[i]) {
       throw Refused(unsupported("the parameter '" + slot.name + "' is shared by all members"));
     }
+    if (model.optimizer->name == "muon" && model.tensors[i].dim() != 3) {
+      throw Refused(error("the optimizer 'muon' moves matrices only, but the parameter '" +
+                          slot.name + "' has rank " + std::to_string(model.tensors[i].dim() - 1)));
+    }
     if (!at::isFloatingType(model.tensors[i].scalar_type())) {
       throw Refused(unsupported("the parameter '" + slot.name + "' is " +
                                 dtypeName(model.tensors[i].scalar_type()) +

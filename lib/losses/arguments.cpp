@@ -147,6 +147,21 @@ std::string rowTensor(const LossRequest& request, LossCode& code, const std::str
   return self + ".to(o.dtype).view([" + view + ", -1])";
 }
 
+void requireOutputs(const LossRequest& request, const std::string& loss, size_t count,
+                    const std::string& what) {
+  const size_t have = request.output_ranks.size();
+  if (have >= count) return;
+  throw Refused(error(loss + " takes " + what + ", but the model has " + std::to_string(have) +
+                      (have == 1 ? " output" : " outputs")));
+}
+
+void requireRank(const LossRequest& request, const std::string& loss, size_t i, size_t rank) {
+  const size_t have = request.output_ranks.at(i);
+  if (have == rank) return;
+  throw Refused(error(loss + ": output " + std::to_string(i) + " has rank " + std::to_string(have) +
+                      ", but it takes one of rank " + std::to_string(rank)));
+}
+
 TargetRule denseRule(const LossRequest& request) {
   TargetRule rule;
   rule.dense_rank = request.output_ranks.at(0);

@@ -71,6 +71,13 @@ LossCode denseLoss(const std::string& name, const std::string& elements, const s
 std::string rowTensor(const LossRequest& request, LossCode& code, const std::string& name,
                       size_t rank);
 
+/// Throws Refused (error) unless the model has at least `count` outputs, called `what` in the
+/// message.
+void requireOutputs(const LossRequest& request, const std::string& loss, size_t count,
+                    const std::string& what);
+/// Throws Refused (error) unless output i has this rank in the member.
+void requireRank(const LossRequest& request, const std::string& loss, size_t i, size_t rank);
+
 /// The rule of a target that has the first output's shape.
 TargetRule denseRule(const LossRequest& request);
 

@@ -5,6 +5,7 @@
 #include "lib/scan/not_an_archive.h"
 #include "lib/scan/refuse.h"
 #include "lib/scan/zip_archive.h"
+#include "runtime/data/formats.h"
 #include "runtime/data/npy.h"
 
 namespace chorus {
@@ -53,7 +54,10 @@ std::vector<NamedArray> loadArrays(const std::string& path) {
   const std::string head = scan::headOfFile(path);
   if (head.starts_with("\x93NUMPY")) return loadNpy(path);
   if (head.starts_with("PK\x03\x04") || head.starts_with("PK\x05\x06")) return loadNpz(path);
-  throw scan::refused(path, "the file is not a data file that can be read (.npz or .npy)");
+  if (isIdx(head)) return {{std::filesystem::path(path).stem().string(), readIdx(path)}};
+  if (isCsv(head)) return readCsv(path);
+  throw scan::refused(path,
+                      "the file is not a data file that can be read (.npz, .npy, CSV or IDX)");
 }
 
 std::map<std::string, at::Tensor> readArrays(const std::string& path) {

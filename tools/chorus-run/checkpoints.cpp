@@ -58,6 +58,7 @@ nlohmann::json optionsJson(const RunOptions& o) {
                            {"loss-arg", o.training.loss_arguments},
                            {"optimizer", o.training.optimizer},
                            {"hparams", o.training.hparams},
+                           {"param-groups", o.training.parameter_groups},
                            {"MODEL", o.models}};
   if (o.validation_fraction) values["val-fraction"] = *o.validation_fraction;
   for (const auto& [name, text] : o.training.values) {
@@ -88,12 +89,15 @@ SignalScope::~SignalScope() { removeTemporaryFilesOnSignal(); }
 CheckpointFolder::CheckpointFolder(const RunOptions& options)
     : options_(optionsJson(options)), written_(now()) {
   named_ = !options.checkpoint.empty() || !options.resume.empty();
-  fs::path output = options.output;
+  const std::string standard = fs::path(options.output).replace_extension(".ckpt").string();
   folder_ = !options.resume.empty()       ? options.resume
             : !options.checkpoint.empty() ? options.checkpoint
-                                          : output.replace_extension(".ckpt").string();
+                                          : standard;
   // A run that was resumed in its default folder cleans up behind itself like one that was not.
-  if (fs::path(folder_).lexically_normal() == output.lexically_normal()) named_ = false;
+  const auto plain = [](const std::string& path) {
+    return (fs::path(path) / "").lexically_normal();
+  };
+  if (plain(folder_) == plain(standard)) named_ = false;
   if (fs::exists(folder_) && !fs::is_directory(folder_)) {
     throw Refused(error("the checkpoint folder is no folder", Place{folder_}));
   }

@@ -1,6 +1,7 @@
 #include "tools/chorus-run/data_files.h"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -61,6 +62,30 @@ DataRoles rolesOf(const RunOptions& options, const FusedModel& model) {
   roles.stacked = stackedInputs(options, inputs);
   if (roles.with_target) roles.stacked.push_back(stackedTarget(options, roles.stacked));
   return roles;
+}
+
+/// One file, or several between commas. Files of one array each stand for the keys in order, so
+/// that "images.npy,labels.npy" are x and y.
+std::map<std::string, at::Tensor> readFiles(const std::string& option, const std::string& paths,
+                                            const DataRoles& roles) {
+  if (paths.find(',') == std::string::npos || std::filesystem::exists(paths)) {
+    return readArrays(paths);
+  }
+  std::vector<NamedArray> all;
+  bool single = true;
+  for (const std::string& path : splitText(paths, ',')) {
+    std::vector<NamedArray> arrays = loadArrays(path);
+    single = single && arrays.size() == 1;
+    for (NamedArray& array : arrays) all.push_back(std::move(array));
+  }
+  std::map<std::string, at::Tensor> by_name;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string name = single && i < roles.keys.size() ? roles.keys[i] : all[i].name;
+    if (!by_name.emplace(name, all[i].values).second) {
+      throw Refused(usage(option + ": two of the files have an array '" + name + "'"));
+    }
+  }
+  return by_name;
 }
 
 int64_t validationRows(double fraction, const Dataset& data) {
@@ -142,10 +167,11 @@ void setRows(const RunOptions& options, const FusedModel& model, RunData& data) 
 RunData readData(const RunOptions& options, const FusedModel& model, Diagnostics& diagnostics) {
   const DataRoles roles = rolesOf(options, model);
   RunData data;
-  data.train = makeDataset(readArrays(options.data), options.data, roles, model, diagnostics);
+  data.train = makeDataset(readFiles("--data", options.data, roles), options.data, roles, model,
+                           diagnostics);
   if (!options.validation.empty()) {
-    data.validation =
-        makeDataset(readArrays(options.validation), options.validation, roles, model, diagnostics);
+    data.validation = makeDataset(readFiles("--val", options.validation, roles), options.validation,
+                                  roles, model, diagnostics);
   }
   if (options.validation_fraction) {
     const int64_t rows = validationRows(*options.validation_fraction, data.train);

@@ -4,6 +4,7 @@
 
 #include "chorus/import.h"
 #include "lib/support/atomic_file.h"
+#include "tools/common/parameter_groups.h"
 #include "tools/common/values.h"
 
 namespace chorus {
@@ -46,7 +47,8 @@ void applyLoss(const RunOptions& options, FusedModel& model, Diagnostics& diagno
 }
 
 void applyOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
-  const OptimizerSpec* own = model.optimizer ? &*model.optimizer : nullptr;
+  const std::optional<OptimizerSpec> before = model.optimizer;
+  const OptimizerSpec* own = before ? &*before : nullptr;
   if (own && !options.training.optimizer.empty() && options.training.optimizer != own->name) {
     throw Refused(usage("the file was fused with the optimizer '" + own->name + "', not '" +
                         options.training.optimizer + "'"));
@@ -63,6 +65,8 @@ void applyOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& d
     }
   }
   model.optimizer = spec;
+  if (own) model.optimizer->groups = own->groups;
+  applyParameterGroups(options.training, model);
 }
 
 /// The state has to be the one that the optimizer needs.

@@ -3,6 +3,7 @@
 #include "chorus/schedule.h"
 #include "tools/common/members.h"
 #include "tools/common/run_tool.h"
+#include "tools/common/values.h"
 
 namespace chorus {
 namespace {
@@ -35,7 +36,9 @@ void addWhat(CLI::App& app, RunOptions& o) {
 
 void addData(CLI::App& app, RunOptions& o) {
   const std::string group = "Data";
-  app.add_option("--data", o.data, "arrays to train on, score or predict")
+  app.add_option(
+         "--data", o.data,
+         "arrays to train on, score or predict: .npz, .npy, CSV, IDX; several files between commas")
       ->required()
       ->group(group);
   app.add_option("--val", o.validation, "arrays to score after each epoch")->group(group);
@@ -231,8 +234,12 @@ void checkCombination(const RunOptions& o) {
 }
 
 void protectInputs(const RunOptions& o) {
-  std::vector<std::string> inputs = {o.model(), o.data};
-  for (const std::string& file : {o.validation, o.training.hparams, o.subset}) {
+  std::vector<std::string> inputs = {o.model(), o.data, o.validation};
+  for (const std::string& files : {o.data, o.validation}) {
+    for (const std::string& file : splitText(files, ',')) inputs.push_back(file);
+  }
+  std::erase(inputs, "");
+  for (const std::string& file : {o.training.hparams, o.training.parameter_groups, o.subset}) {
     if (!file.empty()) inputs.push_back(file);
   }
   for (const std::string& file : {o.output, o.predict, o.log}) {

@@ -186,6 +186,9 @@ void addTrainingOptions(CLI::App& app, TrainingOptions& options) {
   app.add_option("--hparams", options.hparams,
                  "CSV or JSON table: a row per member, columns named like options")
       ->group(kGroup);
+  app.add_option("--param-groups", options.parameter_groups,
+                 "CSV table: parameters by name pattern with hyperparameters of their own")
+      ->group(kGroup);
 }
 
 void readTable(TrainingOptions& options, const std::vector<std::string>& extra_columns,

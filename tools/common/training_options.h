@@ -29,6 +29,7 @@ struct TrainingOptions {
       values;                         ///< by option ("weight-decay", "betas"); "" where not given
   std::map<std::string, bool> flags;  ///< by option ("nesterov")
   std::string hparams;                ///< file
+  std::string parameter_groups;       ///< file; see parameter_groups.h
   std::optional<HparamsTable> table;  ///< set by readTable
 
   /// Some hyperparameter or flag is given, by option or column.

@@ -1,0 +1,158 @@
+#include "lib/losses/sums.h"
+
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include "chorus/diagnostics.h"
+#include "lib/losses/arguments.h"
+
+namespace chorus::losses {
+namespace {
+
+struct Term {
+  double factor = 1;
+  std::string name;
+  size_t output = 0;
+};
+
+[[noreturn]] void malformed(const std::string& text, const std::string& term) {
+  throw Refused(usage("--loss '" + text + "': '" + term + "' is not of the form FACTOR*NAME@OUTPUT")
+                    .helpWith("e.g. --loss \"cross_entropy@0 + 0.4*cross_entropy@1\""));
+}
+
+Term termFrom(const std::string& all, std::string text) {
+  std::erase(text, ' ');
+  Term term;
+  if (const size_t star = text.find('*'); star != std::string::npos) {
+    char* end = nullptr;
+    const std::string factor = text.substr(0, star);
+    term.factor = std::strtod(factor.c_str(), &end);
+    if (factor.empty() || *end || !std::isfinite(term.factor)) malformed(all, text);
+    text.erase(0, star + 1);
+  }
+  if (const size_t at = text.find('@'); at != std::string::npos) {
+    const std::string digits = text.substr(at + 1);
+    if (digits.empty() || digits.size() > 4 ||
+        digits.find_first_not_of("0123456789") != std::string::npos) {
+      malformed(all, text);
+    }
+    term.output = std::stoul(digits);
+    text.erase(at);
+  }
+  term.name = text;
+  if (text.empty()) malformed(all, text);
+  findLoss(term.name);
+  return term;
+}
+
+/// A '+' behind a blank or a name parts terms; one behind "e" is an exponent's.
+std::vector<Term> termsOf(const std::string& text) {
+  std::vector<Term> terms;
+  std::string part;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    const bool exponent =
+        i >= 2 && (text[i - 1] == 'e' || text[i - 1] == 'E') &&
+        (std::isdigit(static_cast<unsigned char>(text[i - 2])) || text[i - 2] == '.');
+    if (i == text.size() || (text[i] == '+' && !exponent)) {
+      terms.push_back(termFrom(text, part));
+      part.clear();
+    } else {
+      part += text[i];
+    }
+  }
+  return terms;
+}
+
+/// What the term sees: the outputs from its own on, and the arguments it knows.
+LossRequest requestOf(const LossRequest& request, const Term& term) {
+  LossRequest mine = request;
+  const LossDefinition& definition = findLoss(term.name);
+  if (term.output >= request.output_ranks.size()) {
+    throw Refused(error("the loss takes output " + std::to_string(term.output) +
+                        ", but the model has " + std::to_string(request.output_ranks.size())));
+  }
+  const auto skip = static_cast<std::ptrdiff_t>(term.output);
+  mine.output_ranks.erase(mine.output_ranks.begin(), mine.output_ranks.begin() + skip);
+  mine.output_dtypes.erase(mine.output_dtypes.begin(), mine.output_dtypes.begin() + skip);
+  mine.output_sizes.erase(mine.output_sizes.begin(), mine.output_sizes.begin() + skip);
+  mine.spec.name = term.name;
+  const auto foreign = [&](const auto& entry) {
+    return !std::count(definition.arguments.begin(), definition.arguments.end(), entry.first);
+  };
+  std::erase_if(mine.spec.arguments, foreign);
+  std::erase_if(mine.spec.tensors, foreign);
+  return mine;
+}
+
+LossCode build(const std::vector<Term>& terms, const LossRequest& request) {
+  LossCode code;
+  std::string sum, methods;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const std::string name = "chorus_losses_" + std::to_string(i);
+    const LossCode one = findLoss(terms[i].name).build(requestOf(request, terms[i]));
+    code.constants.insert(one.constants.begin(), one.constants.end());
+    code.shared_constants.insert(one.shared_constants.begin(), one.shared_constants.end());
+    const std::string outputs =
+        terms[i].output == 0 ? "outputs" : "outputs[" + std::to_string(terms[i].output) + ":]";
+    std::string factor = numberText(terms[i].factor);
+    if (factor.find_first_of(".e") == std::string::npos) factor += ".0";
+    sum += (i ? " + " : "") + (terms[i].factor == 1 ? "" : factor + " * ") + "self." + name + "(" +
+           outputs + ", target)";
+    methods +=
+        "\ndef " + name + "(self, outputs: List[Tensor], target: Tensor) -> Tensor:\n" + one.body;
+  }
+  code.body = "    return " + sum + "\n" + methods;
+  return code;
+}
+
+LossDefinition define(const std::string& name) {
+  const std::vector<Term> terms = termsOf(name);
+  LossDefinition d;
+  d.name = name;
+  d.summary = "a weighted sum";
+  d.takes_target = false;
+  std::optional<Term> first;
+  std::set<std::string> arguments;
+  for (const Term& term : terms) {
+    const LossDefinition& one = findLoss(term.name);
+    arguments.insert(one.arguments.begin(), one.arguments.end());
+    if (!one.takes_target || first) continue;
+    first = term;
+    d.takes_target = true;
+  }
+  d.arguments.assign(arguments.begin(), arguments.end());
+  d.target = [first](const LossRequest& request) {
+    return first ? findLoss(first->name).target(requestOf(request, *first)) : TargetRule{};
+  };
+  d.build = [terms, d](const LossRequest& request) {
+    checkLossArguments(d, request);
+    return losses::build(terms, request);
+  };
+  return d;
+}
+
+}  // namespace
+
+bool isSum(const std::string& name) { return name.find_first_of("@+*") != std::string::npos; }
+
+std::string withoutPenalties(const std::string& name) {
+  if (!isSum(name)) return name.ends_with("_penalty") ? "" : name;
+  std::string kept;
+  for (const Term& term : termsOf(name)) {
+    if (term.name.ends_with("_penalty")) continue;
+    kept += (kept.empty() ? "" : " + ") + numberText(term.factor) + "*" + term.name + "@" +
+            std::to_string(term.output);
+  }
+  return kept;
+}
+
+const LossDefinition& sumOf(const std::string& name) {
+  static std::map<std::string, LossDefinition> known;
+  static std::mutex lock;
+  const std::scoped_lock guard(lock);
+  const auto found = known.find(name);
+  return found != known.end() ? found->second : known.emplace(name, define(name)).first->second;
+}
+
+}  // namespace chorus::losses
