@@ -16,13 +16,28 @@ using torch::jit::Node;
 using torch::jit::Value;
 
 /// Ops that draw whatever their arguments are; those that can be switched off are in `draws`.
-const std::set<std::string> kAlwaysRandom = {
-    "aten::bernoulli",     "aten::rand",        "aten::rand_like",       "aten::randn",
-    "aten::randn_like",    "aten::randint",     "aten::randint_like",    "aten::randperm",
-    "aten::normal",        "aten::multinomial", "aten::poisson",         "aten::binomial",
-    "aten::exponential",   "aten::uniform",     "aten::geometric",       "aten::cauchy",
-    "aten::log_normal",    "aten::random",      "aten::_standard_gamma", "aten::_sample_dirichlet",
-    "aten::native_dropout"};
+const std::set<std::string> kAlwaysRandom = {"aten::bernoulli",
+                                             "aten::rand",
+                                             "aten::rand_like",
+                                             "aten::randn",
+                                             "aten::randn_like",
+                                             "aten::randint",
+                                             "aten::randint_like",
+                                             "aten::randperm",
+                                             "aten::normal",
+                                             "aten::normal_functional",
+                                             "aten::multinomial",
+                                             "aten::poisson",
+                                             "aten::binomial",
+                                             "aten::exponential",
+                                             "aten::uniform",
+                                             "aten::geometric",
+                                             "aten::cauchy",
+                                             "aten::log_normal",
+                                             "aten::random",
+                                             "aten::_standard_gamma",
+                                             "aten::_sample_dirichlet",
+                                             "aten::native_dropout"};
 const std::set<std::string> kDropouts = {"aten::dropout", "aten::feature_dropout",
                                          "aten::alpha_dropout", "aten::feature_alpha_dropout"};
 

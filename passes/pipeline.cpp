@@ -7,6 +7,7 @@ const std::vector<std::string>& canonicalPipeline() {
   static const std::vector<std::string> passes = {
       "normalize-aliases",  // one name per op: conv2d, _convolution, ... -> convolution
       "split-recurrent",    // dropout between the layers of an LSTM, GRU, RNN is a dropout
+      "split-attention",    // dropout inside attention is a dropout
       "pool-constants",     // equal constants are one node, all at the top
       "dead-code",          // what no output needs
       "canonical-order",    // depth first from the outputs

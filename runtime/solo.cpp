@@ -6,6 +6,8 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include "lib/export/module_tree.h"
+#include "passes/counter_distributions.h"
+#include "passes/counter_random.h"
 #include "runtime/solo_recurrent.h"
 
 namespace chorus {
@@ -14,46 +16,100 @@ namespace {
 using torch::jit::Module;
 using torch::jit::Stack;
 
-/// dropout(x, p, train) with the mask of the counters.
-at::Tensor drawnDropout(const at::Tensor& x, double p, bool train, bool per_channel) {
+const std::set<std::string> kDropouts = {
+    "dropout",  "feature_dropout",  "alpha_dropout",  "feature_alpha_dropout",
+    "dropout_", "feature_dropout_", "alpha_dropout_", "feature_alpha_dropout_"};
+
+/// The dropout family's (x, p, train) with the mask of the counters.
+at::Tensor drawnDropout(const at::Tensor& x, double p, bool train, const std::string& name) {
   if (!train || p == 0) return x;
   at::Tensor like = x;
+  const bool per_channel = name.find("feature") != std::string::npos;
   for (int64_t d = 2; per_channel && d < x.dim(); ++d) like = like.narrow(d, 0, 1);
-  return x * keepMask(like, p, 0, false);
+  const at::Tensor mask = keepMask(like, p, 0, false);
+  if (name.find("alpha") == std::string::npos || p == 1) return x * mask;
+  // Klambauer et al., "Self-Normalizing Neural Networks", section 3: dropped elements become
+  // -alpha'.
+  constexpr double kAlpha = 1.7580993408473766;
+  const double a = 1 / std::sqrt((1 - p) * (1 + p * kAlpha * kAlpha));
+  const at::Tensor kept = mask != 0;
+  return at::where(kept, x, at::full_like(x, -kAlpha)) * a + a * p * kAlpha;
+}
+
+/// scaled_dot_product_attention with the mask of the counters.
+void drawnAttention(Stack& stack) {
+  const bool grouped = torch::jit::pop(stack).toBool();
+  const auto scale = torch::jit::pop(stack).toOptional<double>();
+  const bool causal = torch::jit::pop(stack).toBool();
+  const double p = torch::jit::pop(stack).toDouble();
+  auto mask = torch::jit::pop(stack).toOptional<at::Tensor>();
+  const at::Tensor value = torch::jit::pop(stack).toTensor();
+  const at::Tensor key = torch::jit::pop(stack).toTensor();
+  const at::Tensor query = torch::jit::pop(stack).toTensor();
+  if (p == 0) {
+    torch::jit::push(stack, at::scaled_dot_product_attention(query, key, value, mask, p, causal,
+                                                             scale, grouped));
+    return;
+  }
+  if (mask && mask->scalar_type() == at::kBool) {  // what it hides; the op below adds it
+    const at::Tensor hidden = mask->logical_not();
+    mask = at::zeros(hidden.sizes(), query.options())
+               .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  }
+  std::vector<int64_t> sizes = query.sizes().vec();  // [...,L,S]
+  sizes.back() = key.size(-2);
+  const at::Tensor keep = keepMask(query.detach().new_empty(sizes), p, 0, false) != 0;
+  torch::jit::push(stack, std::get<0>(at::_scaled_dot_product_attention_math(
+                              query, key, value, mask, p, causal, keep, scale, grouped)));
 }
 
 void registerSoloOps() {
   static const bool registered = [] {
-    for (const bool per_channel : {false, true}) {
-      for (const bool in_place : {false, true}) {
-        const std::string name =
-            std::string(per_channel ? "feature_dropout" : "dropout") + (in_place ? "_" : "");
-        const std::string self = in_place ? "Tensor(a!)" : "Tensor";
-        torch::jit::registerOperator(torch::jit::Operator(
-            "chorus::solo_" + name + "(" + self + " x, float p, bool train) -> " + self,
-            [=](Stack& stack) {
-              const bool train = torch::jit::pop(stack).toBool();
-              const double p = torch::jit::pop(stack).toDouble();
-              at::Tensor x = torch::jit::pop(stack).toTensor();
-              const at::Tensor y = drawnDropout(x, p, train, per_channel);
-              torch::jit::push(stack, in_place ? x.copy_(y) : y);
-            },
-            c10::AliasAnalysisKind::FROM_SCHEMA));
-      }
+    torch::jit::registerOperator(torch::jit::Operator(
+        "chorus::solo_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, float "
+        "dropout_p, bool is_causal, float? scale, bool enable_gqa) -> Tensor",
+        drawnAttention, c10::AliasAnalysisKind::FROM_SCHEMA));
+    for (const std::string& name : kDropouts) {
+      const bool in_place = name.back() == '_';
+      const std::string self = in_place ? "Tensor(a!)" : "Tensor";
+      torch::jit::registerOperator(torch::jit::Operator(
+          "chorus::solo_" + name + "(" + self + " x, float p, bool train) -> " + self,
+          [=](Stack& stack) {
+            const bool train = torch::jit::pop(stack).toBool();
+            const double p = torch::jit::pop(stack).toDouble();
+            at::Tensor x = torch::jit::pop(stack).toTensor();
+            const at::Tensor y = drawnDropout(x, p, train, name);
+            torch::jit::push(stack, in_place ? x.copy_(y) : y);
+          },
+          c10::AliasAnalysisKind::FROM_SCHEMA));
     }
     return true;
   }();
   static_cast<void>(registered);
 }
 
+/// What draws is made of the counters' numbers: `node` becomes their value, in place where it
+/// writes.
+void replaceDistribution(Node* node) {
+  const torch::jit::WithInsertPoint here(node);
+  Value* value = drawnValue(node, 0);
+  if (!value) return;
+  torch::jit::Graph& graph = *node->owningGraph();
+  if (node->schema().is_mutable()) value = graph.insert(c10::aten::copy_, {node->input(0), value});
+  node->output()->replaceAllUsesWith(value);
+  node->destroy();
+}
+
 void replaceDropouts(torch::jit::Block* block) {
-  static const std::set<std::string> names = {"dropout", "dropout_", "feature_dropout",
-                                              "feature_dropout_"};
   std::vector<std::pair<Node*, c10::Symbol>> found;
+  std::vector<Node*> distributions;
   for (Node* node : block->nodes()) {
     for (torch::jit::Block* inner : node->blocks()) replaceDropouts(inner);
     const std::string name = node->kind().toUnqualString();
-    if (node->kind().is_aten() && names.count(name))
+    if (node->kind().is_aten() && name == "scaled_dot_product_attention")
+      found.emplace_back(node, c10::Symbol::fromQualString("chorus::solo_attention"));
+    if (isDistribution(node)) distributions.push_back(node);
+    if (node->kind().is_aten() && kDropouts.count(name))
       found.emplace_back(node, c10::Symbol::fromQualString("chorus::solo_" + name));
     if (const auto kind = soloRecurrent(node)) found.emplace_back(node, *kind);
   }
@@ -66,6 +122,7 @@ void replaceDropouts(torch::jit::Block* block) {
     node->replaceAllUsesWith(made);
     node->destroy();
   }
+  for (Node* node : distributions) replaceDistribution(node);
 }
 
 }  // namespace
@@ -116,7 +173,9 @@ std::vector<at::Tensor> SoloMember::forward(const std::vector<at::Tensor>& input
   module_.train(training);
   Stack stack{module_._ivalue()};
   for (const at::Tensor& input : inputs) stack.emplace_back(input);
-  while (stack.size() < code_->inputs().size()) stack.emplace_back();
+  const auto schema = module_.get_method("forward").function().getSchema();
+  while (stack.size() < code_->inputs().size())
+    stack.push_back(schema.arguments()[stack.size()].default_value().value_or(c10::IValue()));
   torch::jit::GraphExecutor(code_, "solo").run(stack);
   std::vector<at::Tensor> tensors;
   flattenResult(stack.back(), tensors);
@@ -124,15 +183,9 @@ std::vector<at::Tensor> SoloMember::forward(const std::vector<at::Tensor>& input
 }
 
 const Node* undrawableOp(const Member& member) {
-  static const std::set<std::string> drawn = {"aten::dropout", "aten::feature_dropout"};
-  static const std::set<std::string> fixed = {
-      "aten::rrelu",    "aten::lstm",     "aten::gru",
-      "aten::rnn_tanh", "aten::rnn_relu", "aten::scaled_dot_product_attention"};
   for (const Node* node : member.train.graph->nodes()) {
-    const std::string op = node->kind().toQualString();
-    if (drawn.count(op) || !node->isNondeterministic()) continue;
-    if (fixed.count(op)) continue;
-    return node;
+    if (!drawsFromCounters(node) || kDropouts.count(node->kind().toUnqualString())) continue;
+    if (!isDistribution(node)) return node;
   }
   return nullptr;
 }

@@ -77,15 +77,68 @@ TEST(CounterRandom, NodesAreCountedInGraphOrder) {
   EXPECT_EQ(nodes, (std::vector<int64_t>{0, 2}));
 }
 
+/// A [*,6] float `x` through one op.
+at::Tensor drawn(const std::string& call, const at::Tensor& x, int64_t step = 0) {
+  return runWith(rewritten("graph(%x : Float(*, 6)):\n  %n : NoneType = prim::Constant()\n"
+                           "  %t : bool = prim::Constant[value=1]()\n"
+                           "  %a : float = prim::Constant[value=0.25]()\n"
+                           "  %b : float = prim::Constant[value=2.]()\n"
+                           "  %c : int = prim::Constant[value=1000]()\n"
+                           "  %y : Float(*, 6) = " +
+                           call + "\n  return (%y)\n"),
+                 x, step);
+}
+
+TEST(CounterRandom, DistributionsHaveTheirMoments) {
+  const at::Tensor x = at::full({50000, 6}, 0.25);
+  const auto expect = [&](const std::string& call, double mean, double deviation) {
+    const at::Tensor y = drawn(call, x).to(at::kDouble);
+    EXPECT_NEAR(y.mean().item<double>(), mean, 0.01 * deviation) << call;
+    EXPECT_NEAR(y.std().item<double>(), deviation, 0.01 * deviation) << call;
+    EXPECT_TRUE(at::equal(drawn(call, x), drawn(call, x))) << call;
+    EXPECT_FALSE(at::equal(drawn(call, x), drawn(call, x, 1))) << call;
+  };
+  expect("aten::bernoulli(%x, %n)", 0.25, std::sqrt(0.25 * 0.75));
+  expect("aten::bernoulli(%x, %a, %n)", 0.25, std::sqrt(0.25 * 0.75));
+  expect("aten::rand_like(%x, %n, %n, %n, %n, %n)", 0.5, std::sqrt(1.0 / 12));
+  expect("aten::randn_like(%x, %n, %n, %n, %n, %n)", 0, 1);
+  expect("aten::uniform(%x, %a, %b, %n)", 1.125, 1.75 / std::sqrt(12.0));
+  expect("aten::normal_functional(%x, %a, %b, %n)", 0.25, 2);
+  expect("aten::exponential(%x, %b, %n)", 0.5, 0.5);
+  expect("aten::randint_like(%x, %c, %n, %n, %n, %n, %n)", 499.5, 1000 / std::sqrt(12.0));
+}
+
+TEST(CounterRandom, RreluScalesNegativeElementsOnly) {
+  const at::Tensor x = at::randn({1000, 6});
+  const at::Tensor y = drawn("aten::rrelu(%x, %a, %b, %t, %n)", x), slope = y / x;
+  EXPECT_TRUE(at::equal(y.masked_select(x >= 0), x.masked_select(x >= 0)));
+  const at::Tensor drawn_slopes = slope.masked_select(x < 0);
+  EXPECT_GE(drawn_slopes.min().item<double>(), 0.2499);
+  EXPECT_LT(drawn_slopes.max().item<double>(), 2.0001);
+  EXPECT_NEAR(drawn_slopes.mean().item<double>(), 1.125, 0.05);
+}
+
+TEST(CounterRandom, UniformNumbersStayBelowOne) {
+  registerRandomOps();
+  const RandomContext context{1, {2}, {0}};
+  const RandomScope scope(context);
+  for (const auto dtype : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble}) {
+    const at::Tensor u = uniformNumbers(at::zeros({100000}, dtype), 0, false);
+    EXPECT_EQ(u.scalar_type(), dtype);
+    EXPECT_LT(u.to(at::kDouble).max().item<double>(), 1);
+    EXPECT_GE(u.min().item<double>(), 0);
+  }
+}
+
 TEST(CounterRandom, RefusesOtherRandomOps) {
   try {
     rewritten(
         "graph(%x : Float(*, 6)):\n  %g : NoneType = prim::Constant()\n"
-        "  %y : Float(*, 6) = aten::bernoulli(%x, %g)\n  return (%y)\n");
+        "  %y : Float(*, 6) = aten::poisson(%x, %g)\n  return (%y)\n");
     FAIL() << "accepted";
   } catch (const Refused& refused) {
     EXPECT_EQ(refused.exitCode(), 3);
-    EXPECT_NE(std::string(refused.what()).find("'bernoulli' draws random numbers"),
+    EXPECT_NE(std::string(refused.what()).find("'poisson' draws random numbers"),
               std::string::npos);
   }
 }

@@ -28,6 +28,27 @@ RuleResult multinomial(RuleContext& context) {
   return onFoldedBatch(context);
 }
 
+// chorus::uniform(like, node, stacked), chorus::gaussian: the runtime's draws as a function of
+// member, step and node
+RuleResult fromCounter(RuleContext& context) {
+  std::vector<Value*> inputs = context.inputs();
+  inputs[0] = context.stacked(0);
+  inputs[2] = context.constantOf(true);
+  return stackedResults(context.emitSame(inputs));
+}
+
+// normal(mean, std) of which one may be a number, and normal(mean, std, size).
+RuleResult normal(RuleContext& context) {
+  if (context.has("size")) return ofSize(context);
+  int64_t rank = 0;
+  for (const size_t i : {0, 1}) rank = std::max(rank, context.isTensor(i) ? context.rank(i) : 0);
+  std::vector<Value*> inputs = context.inputs();
+  for (const size_t i : {0, 1}) {
+    if (context.isTensor(i)) inputs[i] = context.stackedAtRank(i, rank);
+  }
+  return stackedResults(context.emitSame(inputs));
+}
+
 }  // namespace
 
 RuleRows random() {
@@ -37,10 +58,18 @@ RuleRows random() {
       {"aten::randn_like", like, "random"},
       {"aten::randint_like", like, "random"},
       {"aten::poisson", like, "random"},
+      {"aten::cauchy", like, "random"},
+      {"aten::geometric", like, "random"},
+      {"aten::log_normal", like, "random"},
+      {"aten::uniform", like, "random"},
+      {"aten::normal_functional", like, "random"},
+      {"aten::normal", normal, "random"},
       {"aten::rand", ofSize, "random"},
       {"aten::randn", ofSize, "random"},
       {"aten::randint", ofSize, "random"},
       {"aten::multinomial", multinomial, "random"},
+      {"chorus::uniform", fromCounter, "random"},
+      {"chorus::gaussian", fromCounter, "random"},
   };
 }
 

@@ -1,0 +1,108 @@
+"""Ops that draw: a member trained in a fused run draws what it draws alone, and members draw apart."""
+import numpy as np
+import pytest
+import torch
+from chorus_testing import export, seeded, state, tool
+from torch import nn
+from torch.nn import functional as F
+
+
+class Noise(nn.Module):
+    """Two linear layers with `noise` between them."""
+
+    def __init__(self, noise):
+        super().__init__()
+        self.first, self.noise, self.last = nn.Linear(4, 4), noise, nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.last(self.noise(self.first(x)))
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class StochasticDepth(nn.Module):
+    def forward(self, x):
+        return x + torch.tanh(x) * x.new_empty(x.shape[0], 1).bernoulli_(0.5).div_(0.5)
+
+
+class Attention(nn.Module):
+    """Four positions of width 1, in heads; `options` of scaled_dot_product_attention."""
+
+    def __init__(self, heads=2, **options):
+        super().__init__()
+        self.heads, self.options = heads, options
+
+    def forward(self, x):
+        q = x.view(x.shape[0], 1, 4, 1).expand(-1, 4, -1, 4) + torch.arange(16.0).view(4, 1, 4)
+        kv = q[:, : self.heads]
+        return F.scaled_dot_product_attention(q, kv, kv + 1, dropout_p=0.4, enable_gqa=True, **self.options).sum((1, 3))
+
+
+NETWORKS = {
+    "dropout": lambda: nn.Dropout(0.4),
+    "alpha dropout": lambda: nn.AlphaDropout(0.4),
+    "rrelu": lambda: nn.RReLU(),
+    "gaussian noise": lambda: Function(lambda x: x + torch.randn_like(x)),
+    "uniform noise": lambda: Function(lambda x: x * (0.5 + torch.rand(x.shape))),
+    "gumbel softmax": lambda: Function(lambda x: F.gumbel_softmax(x, tau=0.7)),
+    "bernoulli gate": lambda: Function(lambda x: x * torch.bernoulli(torch.sigmoid(x))),
+    "shuffled features": lambda: Function(lambda x: x + x[:, torch.randperm(4)]),
+    "stochastic depth": StochasticDepth,
+    "attention dropout": lambda: Attention(4),
+    "attention of grouped heads": lambda: Attention(2, scale=0.3),
+    "causal attention": lambda: Attention(4, is_causal=True),
+    "attention that hides": lambda: Attention(4, attn_mask=torch.tensor([[i % 3 > j % 2 for j in range(4)] for i in range(4)])),
+    "biased attention": lambda: Attention(1, attn_mask=torch.linspace(-3, 3, 16).view(4, 4)),
+    "recurrent dropout": lambda: Function(lambda x: x),  # its network is made below
+}
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru, self.last = nn.GRU(1, 4, num_layers=2, dropout=0.4, batch_first=True), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.last(self.gru(x.unsqueeze(2))[0][:, -1])
+
+
+def network(name):
+    return Recurrent() if name == "recurrent dropout" else Noise(NETWORKS[name]())
+
+
+def train(model, data, out, *options):
+    tool("run", model, "--data", data, "--epochs", "2", "--batch-size", "4", "--seed", "3", "--quiet", "-o", out, *options)
+    return out
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_member_draws_alone_what_it_draws_in_a_fused_run(name, tmp_path):
+    members, x = [], torch.randn(4, 4)
+    for k in range(3):
+        # Members 0 and 1 have equal weights: only their seeds tell them apart.
+        module = seeded(lambda: network(name), min(k, 1) if k else 1).train()
+        members.append(export(module, tmp_path / f"m{k}.pt", x))
+    rng = np.random.default_rng(0)
+    data = tmp_path / "data.npz"
+    np.savez(data, x=rng.normal(size=(12, 4)).astype(np.float32), y=rng.normal(size=(12, 4)).astype(np.float32))
+    training = ["--loss", "mse", "--optimizer", "sgd", "--lr", "0.1"]
+    fused = tmp_path / "fused.pt"
+    done = tool("fuse", *members, "-o", fused, *training)
+    assert "per member" in done.stdout and "unchecked" not in done.stderr
+    seeds = ["--member-seed", "11,12,13"]
+    tool("split", train(fused, data, tmp_path / "trained.pt", *seeds), "-o", tmp_path / "split")
+    for k, member in enumerate(members):
+        alone = train(member, data, tmp_path / f"alone{k}.pt", *training, "--member-seed", str(11 + k))
+        got, want = state(torch.jit.load(tmp_path / "split" / f"m{k}.pt")), state(torch.jit.load(alone))
+        assert got.keys() == want.keys()
+        for key in want:
+            torch.testing.assert_close(got[key], want[key], rtol=1e-5, atol=1e-7, msg=lambda m: f"{name} {key}: {m}")
+    apart = [state(torch.jit.load(tmp_path / "split" / f"m{k}.pt"))["last.weight"] for k in (0, 1)]
+    assert not torch.allclose(*apart), "members 0 and 1 drew the same numbers"
