@@ -53,11 +53,20 @@ std::optional<size_t> listLength(const Value* list) {
     if (use.user->kind() == c10::prim::ListUnpack) return use.user->outputs().size();
   }
   const std::string op = node->kind().toQualString();
-  if (op == "aten::unbind") {
+  if (op == "aten::broadcast_tensors" || op == "aten::meshgrid") return listLength(node->input(0));
+  if (op == "aten::tensor_split" || op == "aten::hsplit" || op == "aten::vsplit" ||
+      op == "aten::dsplit") {
+    if (const auto places = lengthOfInts(node->input(1))) return *places + 1;
+    const auto sections = constantInt(node->input(1));
+    return sections ? std::optional(static_cast<size_t>(*sections)) : std::nullopt;
+  }
+  if (op == "aten::unbind" || op == "aten::unbind_copy") {
     const auto size = sizeAlongDim(node);
     return size ? std::optional(static_cast<size_t>(*size)) : std::nullopt;
   }
-  if (op == "aten::split" || op == "aten::split_with_sizes" || op == "aten::unsafe_split") {
+  if (op == "aten::split" || op == "aten::split_with_sizes" || op == "aten::unsafe_split" ||
+      op == "aten::split_copy" || op == "aten::split_with_sizes_copy" ||
+      op == "aten::unsafe_split_with_sizes") {
     const Value* sizes = node->input(1);
     if (const auto length = lengthOfInts(sizes)) return length;
     const auto part = constantInt(sizes);
@@ -80,9 +89,12 @@ std::optional<int64_t> elementRank(const Value* list) {
   const std::string op = node->kind().toQualString();
   const bool keeps_rank = op == "aten::split" || op == "aten::split_with_sizes" ||
                           op == "aten::unsafe_split" || op == "aten::chunk" ||
-                          op == "aten::unsafe_chunk" || op == "aten::tensor_split";
+                          op == "aten::unsafe_chunk" || op == "aten::tensor_split" ||
+                          op == "aten::hsplit" || op == "aten::vsplit" || op == "aten::dsplit" ||
+                          op == "aten::split_copy" || op == "aten::split_with_sizes_copy" ||
+                          op == "aten::unsafe_split_with_sizes";
   if (keeps_rank) return rankOf(node->input(0));
-  if (op != "aten::unbind") return std::nullopt;
+  if (op != "aten::unbind" && op != "aten::unbind_copy") return std::nullopt;
   const auto rank = rankOf(node->input(0));
   return rank ? std::optional(*rank - 1) : std::nullopt;
 }

@@ -34,7 +34,8 @@ Value* memberOperand(Graph& fused, const MemberInput& input, const Value* origin
 }
 
 void checkNode(const Node* node) {
-  if (node->kind() == c10::aten::as_strided) {
+  const std::string op = node->kind().toQualString();
+  if (op.starts_with("aten::as_strided")) {
     throw unsupportedNode(node, "depends on how the tensor lies in memory");
   }
   for (const Value* output : node->outputs()) {

@@ -197,6 +197,13 @@ reciprocal_ remainder remainder_ resolve_conj resolve_neg round round_ rsqrt rsq
 sign sign_ signbit sin sin_ sinc sinc_ sinh sinh_ sqrt sqrt_ square square_ sub sub_ subtract
 subtract_ sym_stride tan tan_ to_dense true_divide true_divide_ trunc trunc_ values values_copy
 xlogy xlogy_ zero zero_)"},
+    // Backward formulas and internals that exported code spells out.
+    {"aten", R"(
+_batch_norm_with_update _chunk_cat _conj_physical _lu_with_info _log_softmax_backward_data
+_softmax_backward_data _unsafe_index_put _unsafe_masked_index
+_unsafe_masked_index_put_accumulate cauchy cauchy_ empty_permuted empty_strided geqrf
+hash_tensor max_pool2d_with_indices_backward native_dropout_backward new_empty_strided orgqr
+ormqr segment_reduce special_airy_ai)"},
     // What scripted code needs beside tensors.
     {"prim", R"(
 ConstantChunk EnumName EnumValue H ModuleContainerIndex NumToTensor RaiseException StringIndex T

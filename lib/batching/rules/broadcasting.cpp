@@ -20,12 +20,24 @@ RuleResult clamp(RuleContext& context) {
   return stackedResults(context.emitSame(*inputs));
 }
 
+/// isclose(x, y): both in full; it writes into a result as large as x.
+RuleResult isClose(RuleContext& context) {
+  auto inputs = alignedInputs(context, {0, 1}, {0, 1});
+  if (!inputs) return context.decline("an operand's dtype is not known");
+  const int64_t rank = largestRank(context, {0, 1});
+  for (const size_t i : {0, 1}) {
+    if (!context.operand(i).stacked) inputs->at(i) = context.stackedAtRank(i, rank);
+  }
+  return stackedResults(context.emitSame(*inputs));
+}
+
 }  // namespace
 
 RuleRows broadcasting() {
   const BatchingRule rule = static_cast<RuleResult (*)(RuleContext&)>(broadcasting);
   return concatenated({
       rowsOf("broadcasting", clamp, {"clamp", "clip"}),
+      rowsOf("broadcasting", isClose, {"isclose"}),
       rowsOf("broadcasting", rule,
              {"add",
               "sub",
@@ -60,7 +72,7 @@ RuleRows broadcasting() {
               "addcdiv"}),
       rowsOf("broadcasting", rule,
              {"eq", "ne", "lt", "le", "gt", "ge", "not_equal", "less", "less_equal", "greater",
-              "greater_equal", "isclose", "logical_and", "logical_or", "logical_xor"}),
+              "greater_equal", "logical_and", "logical_or", "logical_xor"}),
       rowsOf("broadcasting", rule,
              {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
               "bitwise_right_shift", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__"}),

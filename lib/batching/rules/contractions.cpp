@@ -80,18 +80,27 @@ Value* productOf(RuleContext& context) {
   return context.emit("aten::matmul", {context.operand(1).value, context.operand(2).value});
 }
 
+// beta = 0 and a shared product: nothing of the members goes in.
+RuleResult sharedProduct(RuleContext& context, Value* product) {
+  Value* scaled = context.emit("aten::mul", {product, context.operand(4).value});
+  return std::vector<Operand>{{scaled, false}};
+}
+
 RuleResult baddbmm(RuleContext& context) {
-  if (!productIsStacked(context) && isNumber(context, 3, 0)) return std::nullopt;
+  if (!productIsStacked(context) && isNumber(context, 3, 0))
+    return sharedProduct(context, productOf(context));
   return addScaled(context, productOf(context), 3);
 }
 
 RuleResult addmv(RuleContext& context) {
-  if (!productIsStacked(context) && isNumber(context, 3, 0)) return std::nullopt;
+  if (!productIsStacked(context) && isNumber(context, 3, 0))
+    return sharedProduct(context, productOf(context));
   return addScaled(context, productOf(context), 1);
 }
 
 RuleResult addr(RuleContext& context) {
-  if (!productIsStacked(context) && isNumber(context, 3, 0)) return std::nullopt;
+  if (!productIsStacked(context) && isNumber(context, 3, 0))
+    return sharedProduct(context, outerOf(context, 1, 2));
   return addScaled(context, outerOf(context, 1, 2), 2);
 }
 

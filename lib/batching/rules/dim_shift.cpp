@@ -28,10 +28,26 @@ RuleResult transposedMatrices(RuleContext& context) {
 
 /// diff(x, n, dim, prepend, append)
 RuleResult diff(RuleContext& context) {
-  const bool alone =
-      context.isNone(context.indexOf("prepend")) && context.isNone(context.indexOf("append"));
-  if (!alone) return context.decline("prepend or append");
-  return dimShift()(context);
+  const auto dim = context.constantInt(context.indexOf("dim"));
+  if (!dim || context.rank(0) == 0) return context.decline("computed dim, or no dims");
+  std::vector<Value*> inputs = context.inputs();
+  inputs[0] = context.stacked(0);
+  inputs[context.indexOf("dim")] = context.constantOf(shiftDim(*dim, context.rank(0)));
+  for (const char* part : {"prepend", "append"}) {
+    const size_t i = context.indexOf(part);
+    if (!context.isNone(i)) inputs[i] = context.stacked(i);
+  }
+  return stackedResults(context.emitSame(inputs));
+}
+
+/// _softmax_backward_data(grad, output, dim, dtype)
+RuleResult softmaxBackward(RuleContext& context) {
+  const auto dim = context.constantInt(2);
+  if (!dim || context.rank(0) == 0) return context.decline("computed dim, or no dims");
+  std::vector<Value*> inputs = context.inputs();
+  for (const size_t i : {0, 1}) inputs[i] = context.stacked(i);
+  inputs[2] = context.constantOf(shiftDim(*dim, context.rank(0)));
+  return stackedResults(context.emitSame(inputs));
 }
 
 /// roll(x, shifts, dims); without dims the member is rolled as one row.
@@ -55,6 +71,19 @@ BatchingRule flipOf(int64_t axis) {
   };
 }
 
+/// msort(x): along the first dim.
+RuleResult msort(RuleContext& context) {
+  if (context.rank(0) == 0) return elementwise(context);
+  return stackedResults({context.emitAll("aten::sort", {context.stacked(0), 1})[0]});
+}
+
+/// diagflat(x, offset): as a vector.
+RuleResult diagflat(RuleContext& context) {
+  Value* row = context.emit("aten::flatten", {withDim(context, 0), 1, -1});
+  return stackedResults(
+      {context.emit("aten::diag_embed", {row, context.operand(1).value, -2, -1})});
+}
+
 /// diag(x, offset): a vector becomes a matrix, a matrix its diagonal.
 RuleResult diag(RuleContext& context) {
   Value* offset = context.operand(1).value;
@@ -71,23 +100,27 @@ RuleRows dim_shift() {
   return concatenated({
       rowsOf(family, dimShift(),
              {"softmax", "log_softmax", "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin",
-              "sort", "argsort", "topk", "glu", "select", "slice", "unflatten"}),
-      rowsOf(family, dimShift({"dim"}, 1), {"unsqueeze"}),
+              "sort", "argsort", "topk", "glu", "select", "slice", "unflatten", "select_copy",
+              "slice_copy", "_safe_softmax", "_softmax", "_log_softmax"}),
+      rowsOf(family, dimShift({"dim"}, 1), {"unsqueeze", "unsqueeze_copy"}),
       rowsOf(family, dimShift({"dims"}), {"flip", "rot90"}),
-      rowsOf(family, dimShift({"dimension"}), {"unfold"}),
-      rowsOf(family, dimShift({"dim0", "dim1"}), {"transpose", "swapdims"}),
+      rowsOf(family, dimShift({"dimension"}), {"unfold", "unfold_copy"}),
+      rowsOf(family, dimShift({"dim0", "dim1"}), {"transpose", "swapdims", "transpose_copy"}),
       rowsOf(family, dimShift({"axis0", "axis1"}), {"swapaxes"}),
       rowsOf(family, dimShift({"source", "destination"}), {"movedim", "moveaxis"}),
-      rowsOf(family, dimShift({"dim1", "dim2"}), {"diagonal"}),
+      rowsOf(family, dimShift({"dim1", "dim2"}), {"diagonal", "diagonal_copy"}),
       rowsOf(family, dimShift({"dim1", "dim2"}, 1), {"diag_embed"}),
-      rowsOf(family, permute, {"permute"}),
-      rowsOf(family, reversed, {"t", "numpy_T"}),
+      rowsOf(family, permute, {"permute", "permute_copy"}),
+      rowsOf(family, reversed, {"t", "t_copy", "numpy_T"}),
       rowsOf(family, transposedMatrices, {"mT"}),
       rowsOf(family, diff, {"diff"}),
       rowsOf(family, roll, {"roll"}),
       rowsOf(family, flipOf(0), {"flipud"}),
       rowsOf(family, flipOf(1), {"fliplr"}),
       rowsOf(family, diag, {"diag"}),
+      rowsOf(family, softmaxBackward, {"_softmax_backward_data", "_log_softmax_backward_data"}),
+      rowsOf(family, diagflat, {"diagflat"}),
+      rowsOf(family, msort, {"msort"}),
   });
 }
 

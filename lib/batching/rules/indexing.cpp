@@ -1,5 +1,6 @@
 #include "lib/batching/dims.h"
 #include "lib/batching/families.h"
+#include "lib/batching/subscript.h"
 #include "lib/support/fault.h"
 
 namespace chorus {
@@ -20,14 +21,7 @@ RuleResult indexSelect(RuleContext& context) {
   const int64_t axis = shiftDim(*dim, rank);
   if (!isStacked(context, 2)) return dimShift()(context);
   Value* x = context.stacked(0);
-  std::vector<int64_t> aligned(static_cast<size_t>(rank), 1);
-  aligned[static_cast<size_t>(axis) - 1] = -1;
-  Value* index = context.emit("aten::unflatten", {withDim(context, 2), 1, aligned});
-  std::vector<Value*> sizes;
-  for (int64_t i = 0; i <= rank; ++i) {
-    sizes.push_back(i == axis ? context.constantOf(-1) : context.emit("aten::size", {x, i}));
-  }
-  index = context.emit("aten::expand", {index, context.intList(sizes)});
+  Value* index = indexLike(context, x, 2, axis);
   return stackedResults({context.emit("aten::gather", {x, axis, index})});
 }
 
@@ -47,51 +41,82 @@ RuleResult alongDim(RuleContext& context) {
   return stackedResults(context.emitSame(inputs));
 }
 
-/// index_add(x, dim, index, source, alpha), index_copy: one index for all.
+/// index_add(x, dim, index, source, alpha), index_copy, index_reduce: with one index for all only
+/// the dim moves; each member its own: a scatter along dim.
 RuleResult indexedUpdate(RuleContext& context) {
   const auto dim = context.constantInt(1);
   if (!dim) return context.decline("computed dim");
-  if (isStacked(context, 2)) return context.decline("each member has its own index");
   if (context.rank(0) == 0 || context.rank(3) != context.rank(0))
     return context.decline("tensors of different ranks");
+  const int64_t axis = shiftDim(*dim, context.rank(0));
   std::vector<Value*> inputs = context.inputs();
   inputs[0] = context.stacked(0);
-  inputs[1] = context.constantOf(shiftDim(*dim, context.rank(0)));
+  inputs[1] = context.constantOf(axis);
   inputs[3] = context.stacked(3);
-  return stackedResults(context.emitSame(inputs));
+  if (!isStacked(context, 2)) return stackedResults(context.emitSame(inputs));
+  Value* index = indexLike(context, inputs[3], 2, axis);
+  if (context.has("reduce")) {
+    const torch::jit::NamedValue include("include_self",
+                                         context.operand(context.indexOf("include_self")).value);
+    Value* reduce = context.operand(context.indexOf("reduce")).value;
+    return stackedResults({context.emit(
+        "aten::scatter_reduce", {inputs[0], inputs[1], index, inputs[3], reduce}, {include})});
+  }
+  if (!context.has("alpha"))
+    return stackedResults(
+        {context.emit("aten::scatter", {inputs[0], inputs[1], index, inputs[3]})});
+  Value* source = context.emit("aten::mul", {inputs[3], context.operand(4).value});
+  return stackedResults({context.emit("aten::scatter_add", {inputs[0], inputs[1], index, source})});
 }
 
-/// int64 [K,1,...,1] with `rank` dims behind K: 0, 1, ..., K-1 on the device of `like`.
-Value* memberNumbers(RuleContext& context, Value* like, int64_t rank) {
-  Value* device = context.emit("prim::device", {like});
-  Value* numbers = context.emit("aten::arange", {context.memberCount()},
-                                {torch::jit::NamedValue("device", device)});
-  return context.raiseRank(numbers, 0, rank);
+/// The stacked table of argument 0 as one, and the indices of argument 1 in it: member k's move on
+/// by k V.  [K,V,D] -> [(K V),D]
+struct OneTable {
+  Value* rows = nullptr;
+  Value* indices = nullptr;
+};
+
+OneTable oneTable(RuleContext& context) {
+  Value* weight = context.stacked(0);
+  Value* indices = context.operand(1).value;
+  Value* rows_each = context.emit("aten::size", {weight, 1});
+  Value* numbers = memberNumbers(context, indices, context.rank(1));
+  Value* first = context.emit("aten::mul", {numbers, rows_each});
+  Value* moved = context.emit("aten::add", {indices, first});
+  if (fault("embedding_without_offset")) moved = context.emit("aten::expand_as", {indices, moved});
+  return {context.emit("aten::flatten", {weight, 0, 1}), moved};
 }
 
-/// embedding(weight [V,D], indices). Stacked weight [K,V,D] -> [(K V),D]; member k's indices move
-/// on by k*V.
+/// embedding(weight [V,D], indices, padding_idx, scale_grad_by_freq, sparse)
 RuleResult embedding(RuleContext& context) {
   const auto padding = context.constantInt(2);
   const auto by_frequency = context.constant(3);
-  if (!padding || !by_frequency || by_frequency->toBool())
-    return context.decline("scale_grad_by_freq");
-  if (!isStacked(context, 0)) return stackedResults(context.emitSame(context.inputs()));
-  Value* weight = context.operand(0).value;
-  const int64_t rank = context.rank(1);
-  Value* indices = context.operand(1).value;
-  Value* rows_each = context.emit("aten::size", {weight, 1});
-  Value* first = context.emit("aten::mul", {memberNumbers(context, indices, rank), rows_each});
-  Value* table = context.emit("aten::flatten", {weight, 0, 1});
-  Value* moved = context.emit("aten::add", {indices, first});
-  if (fault("embedding_without_offset")) moved = context.emit("aten::expand_as", {indices, moved});
-  Value* rows = context.emit("aten::embedding", {table, moved});
+  if (!padding || !by_frequency) return context.decline("computed arguments");
+  if (!isStacked(context, 0)) {
+    if (by_frequency->toBool()) return context.decline("a shared table, and scale_grad_by_freq");
+    std::vector<Value*> inputs = context.inputs();
+    inputs[4] = context.constantOf(false);  // sparse gradients do not add up with others
+    return stackedResults(context.emitSame(inputs));
+  }
+  const OneTable table = oneTable(context);
+  Value* rows =
+      context.emit("aten::embedding", {table.rows, table.indices, -1, context.operand(3).value});
   if (*padding < 0) return stackedResults({rows});
   // The row of the padding index is read but gets no gradient.
-  Value* padded =
-      context.emit("aten::unsqueeze", {context.emit("aten::eq", {indices, *padding}), -1});
+  Value* is_padding = context.emit("aten::eq", {context.operand(1).value, *padding});
+  Value* padded = context.emit("aten::unsqueeze", {is_padding, -1});
   return stackedResults(
       {context.emit("aten::where", {padded, context.emit("aten::detach", {rows}), rows})});
+}
+
+/// embedding_renorm(weight, indices, max_norm, norm_type): the rows that are read are scaled down.
+RuleResult embeddingRenorm(RuleContext& context) {
+  const OneTable table = oneTable(context);
+  std::vector<Value*> inputs = context.inputs();
+  inputs[0] = table.rows;
+  inputs[1] = context.emit("aten::flatten", {table.indices});
+  Value* rows = context.emitSame(inputs)[0];
+  return stackedResults({context.emit("aten::view_as", {rows, context.stacked(0)})});
 }
 
 RuleResult maskedFill(RuleContext& context) {
@@ -110,40 +135,6 @@ RuleResult where(RuleContext& context) {
   return stackedResults(context.emitSame(*inputs));
 }
 
-/// The tensors of x[..., i, j, ...] and where they stand.
-struct Subscript {
-  std::vector<Operand> elements;  // None where a whole dim is taken
-  std::vector<size_t> places;     // of the tensors
-  int64_t rank = 0;               // of the tensors broadcast together
-  bool stacked = false;           // one of them is
-  bool adjacent = true;
-};
-
-/// Nullopt with a reason declined in `context`.
-std::optional<Subscript> subscriptOf(RuleContext& context) {
-  Subscript subscript;
-  subscript.elements = context.elements(1);
-  bool mask = false;
-  for (size_t i = 0; i < subscript.elements.size(); ++i) {
-    const Operand& element = subscript.elements[i];
-    if (element.value->type()->kind() == c10::TypeKind::NoneType) continue;
-    const auto dtype = context.elementDtype(1, i);
-    const auto rank = context.memberRank(element);
-    if (!dtype || !rank) return std::nullopt;
-    mask = mask || *dtype == at::kBool || *dtype == at::kByte;
-    subscript.rank = std::max(subscript.rank, *rank);
-    subscript.stacked = subscript.stacked || element.stacked;
-    if (!subscript.places.empty() && subscript.places.back() + 1 != i) subscript.adjacent = false;
-    subscript.places.push_back(i);
-  }
-  // A mask of its own in each member gives each its own sizes; one for all counts as one index of
-  // rank 1.
-  if (subscript.places.empty() || (mask && (subscript.stacked || subscript.places.size() > 1)))
-    return std::nullopt;
-  if (mask) subscript.rank = 1;
-  return subscript;
-}
-
 Value* subscripted(RuleContext& context, Value* x, const std::vector<Value*>& indices) {
   Graph& graph = context.graph();
   Node* list = graph.insertNode(graph.createList(c10::OptionalType::ofTensor(), indices));
@@ -159,7 +150,7 @@ Value* moveDims(RuleContext& context, Value* x, const std::vector<int64_t>& from
 /// x[i, j] with indices [B...]. As in NumPy, the dims B stand where the tensors stood if these are
 /// adjacent, else in front.
 RuleResult index(RuleContext& context) {
-  const auto subscript = subscriptOf(context);
+  const auto subscript = subscriptOf(context, 1);
   if (!subscript) return context.decline("a mask, or indices of unknown dtype");
   const int64_t rank = subscript->rank;
   const auto lead = static_cast<int64_t>(subscript->places.front());
@@ -203,11 +194,12 @@ RuleResult oneHot(RuleContext& context) {
 
 RuleRows indexing() {
   return concatenated({
-      rowsOf("dim-shift", narrow, {"narrow"}),
+      rowsOf("dim-shift", narrow, {"narrow", "narrow_copy"}),
       rowsOf("gather", indexSelect, {"index_select"}),
       rowsOf("gather", alongDim, {"gather", "scatter", "scatter_add", "scatter_reduce"}),
-      rowsOf("gather", indexedUpdate, {"index_add", "index_copy"}),
+      rowsOf("gather", indexedUpdate, {"index_add", "index_copy", "index_reduce"}),
       rowsOf("gather", embedding, {"embedding"}),
+      rowsOf("gather", embeddingRenorm, {"embedding_renorm"}),
       rowsOf("gather", index, {"index"}),
       rowsOf("broadcasting", maskedFill, {"masked_fill"}),
       rowsOf("broadcasting", where, {"where"}),

@@ -8,7 +8,10 @@ namespace {
 /// view, reshape: K in front of the sizes. Always reshape: a stacked tensor may be a view that
 /// `view` would refuse. [K,N,C,H,W] with sizes [-1,400] -> [K,-1,400]
 RuleResult reshape(RuleContext& context) {
-  if (context.has("dtype")) return context.decline("reinterprets the bytes");
+  if (context.has("dtype")) {
+    if (context.rank(0) == 0) return context.decline("reinterprets the bytes of a number");
+    return elementwise(context);  // of another size: the last dim grows or shrinks
+  }
   Value* sizes = fault("reshape_swallows_k") ? context.operand(1).value : context.countInFront(1);
   return stackedResults({context.emit("aten::reshape", {context.stacked(0), sizes})});
 }
@@ -92,18 +95,52 @@ RuleResult squeeze(RuleContext& context) {
   return stackedResults({context.emit("aten::squeeze", {context.stacked(0), dims})});
 }
 
+/// sum_to_size(x, sizes): dims that the sizes do not have go behind K first, and vanish again.
+/// [K,N,C] -> [K,1,C] -> [K,C]
+RuleResult sumToSize(RuleContext& context) {
+  const auto sizes = context.constantInts(1);
+  if (!sizes) return context.decline("computed sizes");
+  std::vector<Value*> all = {context.memberCount()}, wanted = all;
+  const auto missing = context.rank(0) - static_cast<int64_t>(sizes->size());
+  for (int64_t d = 0; d < missing; ++d) all.push_back(context.constantOf(1));
+  for (const int64_t size : *sizes) {
+    all.push_back(context.constantOf(size));
+    wanted.push_back(all.back());
+  }
+  Value* sum = context.emit("aten::sum_to_size", {context.stacked(0), context.intList(all)});
+  return stackedResults({context.emit("aten::reshape", {sum, context.intList(wanted)})});
+}
+
+/// atleast_2d(x): [K] -> [K,1,1], [K,C] -> [K,1,C]; atleast_3d: [K,C] -> [K,1,C,1], [K,H,W] ->
+/// [K,H,W,1]
+BatchingRule atLeast(int64_t rank) {
+  return [rank](RuleContext& context) -> RuleResult {
+    if (!context.isTensor(0)) return context.decline("a list of tensors");
+    Value* x = context.stacked(0);
+    const int64_t own = context.rank(0);
+    if (own == 0 && rank > 0) x = context.emit("aten::unsqueeze", {x, 1});
+    if (own <= 1 && rank > 1) x = context.emit("aten::unsqueeze", {x, 1});
+    if (own <= 2 && rank > 2) x = context.emit("aten::unsqueeze", {x, -1});
+    return stackedResults({x});
+  };
+}
+
 }  // namespace
 
 RuleRows views() {
   return concatenated({
-      rowsOf("view", reshape, {"view", "reshape"}),
+      rowsOf("view", reshape, {"view", "reshape", "view_copy", "_unsafe_view"}),
       rowsOf("view", reshapeAs, {"view_as", "reshape_as"}),
-      rowsOf("view", expand, {"expand", "broadcast_to"}),
+      rowsOf("view", expand, {"expand", "broadcast_to", "expand_copy"}),
       rowsOf("view", expandAs, {"expand_as"}),
       rowsOf("view", repeat, {"repeat", "tile"}),
       rowsOf("view", repeatInterleave, {"repeat_interleave"}),
       rowsOf("view", flatten, {"flatten", "ravel"}),
-      rowsOf("view", squeeze, {"squeeze"}),
+      rowsOf("view", squeeze, {"squeeze", "squeeze_copy"}),
+      rowsOf("view", sumToSize, {"sum_to_size"}),
+      rowsOf("view", atLeast(1), {"atleast_1d"}),
+      rowsOf("view", atLeast(2), {"atleast_2d"}),
+      rowsOf("view", atLeast(3), {"atleast_3d"}),
   });
 }
 

@@ -40,7 +40,7 @@ Samples contractions() {
       "baddbmm(f32[4,4,4], f32[4,4,4], f32[4,4,4])",
       "baddbmm(f32[4], f32[4,2,3], f32[4,3,4], beta=0.5, alpha=2)",
       "baddbmm(f32[N,1,4], f32[N,4,4], f32[N,4,4])",
-      "baddbmm(f32[4,4], f32[4,4,4], f32[4,4,4], beta=0) ; mixed",
+      "baddbmm(f32[4,4], f32[4,4,4], f32[4,4,4], beta=0) ; shared",
       "addmv(f32[4], f32[4,4], f32[4])",
       "addmv(f32[4], f32[4,3], f32[3], beta=0.5, alpha=2)",
       "addmv(f32[], f32[4,3], f32[3])",

@@ -32,7 +32,7 @@ Samples indexing() {
       "embedding(f32[4,4], i64[]<4)",
       "embedding(f32[4,4], i64[4,4]<4, 1)",
       "embedding(f32[4,3], i32[4]<4)",
-      "embedding(f32[4,4], i64[4]<4, -1, true) ; per-member",
+      "embedding(f32[4,4], i64[4]<4, -1, true) ; mixed",
       "index(f32[4,4], {i64[4]<4})",
       "index(f32[4,4], {i64[4]<4, i64[4]<4})",
       "index(f32[4,4], {none, i64[4]<4})",

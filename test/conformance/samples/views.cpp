@@ -79,7 +79,7 @@ Samples views() {
       "stack({f32[], f32[]}, 0)",
       "stack({f32[], f64[]}, -1)",
       "hstack({f32[4,4], f32[4,4]})",
-      "hstack({f32[4], f32[4]}) ; per-member",
+      "hstack({f32[4], f32[4]})",
       "vstack({f32[4,4], f32[4,4]})",
       "chunk(f32[4,4], 2)",
       "chunk(f32[4,4], 2, 1)",

@@ -1,0 +1,48 @@
+#include "lib/batching/subscript.h"
+
+#include "lib/batching/families.h"
+
+namespace chorus {
+
+std::optional<Subscript> subscriptOf(RuleContext& context, size_t i) {
+  Subscript subscript;
+  subscript.elements = context.elements(i);
+  for (size_t j = 0; j < subscript.elements.size(); ++j) {
+    const Operand& element = subscript.elements[j];
+    if (element.value->type()->kind() == c10::TypeKind::NoneType) continue;
+    const auto dtype = context.elementDtype(i, j);
+    const auto rank = context.memberRank(element);
+    if (!dtype || !rank) return std::nullopt;
+    subscript.mask = subscript.mask || *dtype == at::kBool || *dtype == at::kByte;
+    subscript.rank = std::max(subscript.rank, *rank);
+    subscript.stacked = subscript.stacked || element.stacked;
+    if (!subscript.places.empty() && subscript.places.back() + 1 != j) subscript.adjacent = false;
+    subscript.places.push_back(j);
+  }
+  if (subscript.places.empty() ||
+      (subscript.mask && (subscript.stacked || subscript.places.size() > 1)))
+    return std::nullopt;
+  if (subscript.mask) subscript.rank = 1;
+  return subscript;
+}
+
+Value* memberNumbers(RuleContext& context, Value* like, int64_t rank) {
+  Value* device = context.emit("prim::device", {like});
+  Value* numbers = context.emit("aten::arange", {context.memberCount()},
+                                {torch::jit::NamedValue("device", device)});
+  return context.raiseRank(numbers, 0, rank);
+}
+
+Value* indexLike(RuleContext& context, Value* x, size_t i, int64_t axis) {
+  const int64_t rank = context.rank(0);
+  std::vector<int64_t> aligned(static_cast<size_t>(rank), 1);
+  aligned[static_cast<size_t>(axis) - 1] = -1;
+  Value* index = context.emit("aten::unflatten", {withDim(context, i), 1, aligned});
+  std::vector<Value*> sizes;
+  for (int64_t d = 0; d <= rank; ++d) {
+    sizes.push_back(d == axis ? context.constantOf(-1) : context.emit("aten::size", {x, d}));
+  }
+  return context.emit("aten::expand", {index, context.intList(sizes)});
+}
+
+}  // namespace chorus
