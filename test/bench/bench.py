@@ -44,13 +44,36 @@ def conv_bn():
                          nn.Flatten(), nn.Linear(2048, 10))
 
 
+class Recurrent(nn.Module):
+    """Classes from the last output; batch first, so that rows are rows."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.net, self.head = kind(64, 64, batch_first=True), nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.head(self.net(x)[0][:, -1])
+
+
+def lstm():
+    return Recurrent(nn.LSTM)
+
+
+def gru():
+    return Recurrent(nn.GRU)
+
+
 # name: network, input shape of a row, rows of a batch, K
 WORKLOADS = {
     "mlp K=8": (mlp, (64,), 32, 8),
     "mlp K=32": (mlp, (64,), 32, 32),
     "lenet K=8": (lenet, (3, 32, 32), 32, 8),
     "convbn K=8": (conv_bn, (3, 32, 32), 16, 8),
+    "lstm K=8": (lstm, (32, 64), 32, 8),
+    "gru K=8": (gru, (32, 64), 32, 8),
 }
+# torch.func.vmap has no rule for them.
+WITHOUT_VMAP = {"lstm K=8", "gru K=8"}
 
 
 class Workload:
@@ -200,11 +223,12 @@ def main():
     results = {}
     print(f"{'workload':12} {'separate':>10} " + " ".join(f"{c:>8}" for c in contenders[1:]) + "   (times as fast as separate)")
     for name in args.workload or WORKLOADS:
-        times = measure(name, args.rounds, args.bin.resolve(), contenders)
-        ratios = {c: statistics.median(s / t for s, t in zip(times["separate"], times[c])) for c in contenders}
+        able = [c for c in contenders if c != "vmap" or name not in WITHOUT_VMAP]
+        times = measure(name, args.rounds, args.bin.resolve(), able)
+        ratios = {c: statistics.median(s / t for s, t in zip(times["separate"], times[c])) for c in able}
         results[name] = {"seconds_per_step": times, "ratio": ratios}
         base = statistics.median(times["separate"]) * 1e3
-        print(f"{name:12} {base:>7.2f} ms " + " ".join(f"{ratios[c]:>7.2f}x" for c in contenders[1:]), flush=True)
+        print(f"{name:12} {base:>7.2f} ms " + " ".join(f"{ratios[c]:>7.2f}x" if c in ratios else f"{'-':>8}" for c in contenders[1:]), flush=True)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1))
 
