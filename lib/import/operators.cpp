@@ -345,6 +345,9 @@ AbstractPtr Specializer::wrapOutput(Node* made, size_t index, const c10::IValue&
     cell->value = value;
     cell->first = first.toTensor();
     cell->second = second.toTensor();
+    if (cell->first.dim() != cell->second.dim()) {
+      throw BatchSizeFixed{place(made), "the number of dims depends on the batch size"};
+    }
     cell->varies = varies;
     value->setType(typeOf(cell->first, cell->second));
     return tensorOf(cell);
