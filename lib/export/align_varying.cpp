@@ -56,7 +56,7 @@ void setNumbers(FusedModel& a, FusedModel& b, const Places& places) {
   b.varying = std::move(theirs);
 }
 
-void stackConstant(FusedModel& model, size_t slot) {
+void stack(FusedModel& model, size_t slot) {
   if (model.stacked[slot]) return;
   std::vector<int64_t> sizes = model.tensors[slot].sizes().vec();
   sizes.insert(sizes.begin(), static_cast<int64_t>(model.k()));
@@ -95,11 +95,11 @@ void alignVarying(FusedModel& a, FusedModel& b) {
   b.prototype.train = a.prototype.train;
   b.prototype.eval = a.prototype.eval;
   for (size_t i = 0; i < a.tensors.size(); ++i) {
-    if (a.prototype.slots[i].role != Role::Constant) continue;
+    if (a.stacked[i] && b.stacked[i]) continue;
     const bool shared = !a.stacked[i] && !b.stacked[i];
     if (shared && hashTensor(a.tensors[i]) == hashTensor(b.tensors[i])) continue;
-    stackConstant(a, i);
-    stackConstant(b, i);
+    stack(a, i);
+    stack(b, i);
   }
 }
 

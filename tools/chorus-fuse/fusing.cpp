@@ -8,6 +8,7 @@
 #include "chorus/equivalence.h"
 #include "chorus/import.h"
 #include "lib/export/random_nodes.h"
+#include "lib/export/share.h"
 #include "lib/export/varying.h"
 #include "tools/chorus-fuse/plan.h"
 #include "tools/chorus-fuse/replicate.h"
@@ -106,13 +107,20 @@ OptimizerSpec optimizerOf(const Training& training, const std::vector<size_t>& n
 }
 
 FusedModel stackProved(std::vector<Member>& members, const Certificate& certificate,
-                       const Training& training, const std::vector<size_t>& numbers) {
+                       const Training& training, const std::vector<size_t>& numbers,
+                       const std::vector<std::string>& share) {
   const std::string wrong = checkCertificate(certificate, members);
   if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
   alignSlots(members, certificate);
   FusedModel model = stackMembers(members);
   model.random_nodes = randomNodes(members, certificate);
   model.varying = varyingNumbers(certificate, members[0]);
+  const std::vector<bool> shared = sharedSlots(members, share);
+  for (size_t i = 0; i < shared.size(); ++i) {
+    if (!shared[i] || !members[0].slots[i].requires_grad) continue;
+    say(remark("'" + members[0].slots[i].name + "' is shared by --share, so it is not trained"));
+  }
+  shareSlots(model, shared);
   model.info["certificate"] = toJson(certificate);
   if (training.loss) model.loss = lossOf(model, training, numbers);
   if (training.optimizer) model.optimizer = optimizerOf(training, numbers);
@@ -179,7 +187,7 @@ Fused fuseProved(std::vector<Member>& members, const Certificate& certificate,
                  const Training& training, const std::vector<size_t>& numbers,
                  const FuseOptions& options) {
   Fused fused;
-  fused.model = stackProved(members, certificate, training, numbers);
+  fused.model = stackProved(members, certificate, training, numbers, options.share);
   BuildOptions build;
   build.disabled = {options.disabled.begin(), options.disabled.end()};
   build.decisions = &fused.decisions;

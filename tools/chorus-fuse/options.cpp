@@ -37,6 +37,8 @@ void addFuseOptions(CommandLine& line, FuseOptions& options) {
   app.add_flag("--plan", options.plan, "print what is fused and what is not, and write nothing");
   app.add_flag("--group", options.group,
                "members that differ form groups: FUSED.0.pt, ... and the manifest FUSED.json");
+  app.add_option("--share", options.share,
+                 "keep one copy of the tensors whose names match (with * and ?), not trained");
   app.add_option("--check", options.check,
                  "prove this fused file against the members again, and write nothing");
   app.add_option("--report", options.report, "write plan, certificate and decisions to FILE.json");

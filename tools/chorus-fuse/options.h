@@ -20,6 +20,7 @@ struct FuseOptions {
   bool plan = false;
   std::string report;
   bool group = false;
+  std::vector<std::string> share;  ///< patterns of names
   std::string check;  ///< a fused file to be proved against the members
   std::vector<std::string> disabled;
   std::string mode = "follow";
