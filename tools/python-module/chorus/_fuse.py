@@ -32,7 +32,8 @@ def fuse(models, *, example_inputs=None, names=None, loss=None, loss_args=None, 
         raise _core.Error("error: there is no model to fuse")
     if len(names) != len(models) or len(set(names)) != len(names):
         raise _core.Error(f"error: names are {names}: there has to be one for each of {len(models)} models")
-    archives = [_archive(model, example_inputs, name) for model, name in zip(models, names)]
+    follow = options.get("mode") != "as-traced"
+    archives = [_archive(model, example_inputs, name, follow) for model, name in zip(models, names)]
     numbers, tensors = _loss_arguments(loss_args or {})
     arguments = _arguments({"loss": loss, "optimizer": optimizer, "lr": lr, **options}) + numbers
     archive, report, heard = _core.fuse(archives, names, arguments, tensors)
@@ -46,14 +47,14 @@ def fuse(models, *, example_inputs=None, names=None, loss=None, loss_args=None, 
     return fused.train(models[0].training)
 
 
-def _archive(model, example_inputs, name):
+def _archive(model, example_inputs, name, follow):
     if not isinstance(model, torch.nn.Module):
         raise _core.Error(f"{name}: error: it is a {type(model).__name__}, no nn.Module or ScriptModule")
     if not isinstance(model, torch.jit.ScriptModule):
         if example_inputs is None:
             raise _core.Error(f"{name}: error: it is a live {type(model).__name__}, and there are no example inputs\n"
                               "  help: give example_inputs=, or script it with torch.jit.script")
-        model = _traced(model, example_inputs, name)
+        model = _traced(model, example_inputs, name, follow)
     buffer = io.BytesIO()
     with _quiet():
         torch.jit.save(model, buffer)
@@ -68,15 +69,15 @@ def _quiet():
         yield
 
 
-def _traced(model, example_inputs, name):
-    """A trace made in train mode where the model as a whole is in eval mode: the fused module has both.
+def _traced(model, example_inputs, name, follow):
+    """A trace. To follow the module's mode it is made in train mode also where the model as a whole is in eval mode.
 
     Tracing runs the model: its buffers, modes and the generator's state are put back.
     """
     examples = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
     modes = {module: module.training for module in model.modules()}
     before = [(t, t.detach().clone()) for t in model.buffers()]
-    if not model.training:
+    if follow and not model.training:
         model.train()
     try:
         with torch.random.fork_rng(devices=[]), _quiet():
