@@ -177,12 +177,17 @@ void normalizeConvolution(Graph& graph, Node* node, const Spelling& spelling) {
   node->destroy();
 }
 
+void normalizeBlock(Graph& graph, torch::jit::Block& block) {
+  for (auto it = block.nodes().begin(); it != block.nodes().end();) {
+    Node* node = *it++;
+    for (torch::jit::Block* inner : node->blocks()) normalizeBlock(graph, *inner);
+    if (const Spelling* spelling = spellingOf(node)) normalizeConvolution(graph, node, *spelling);
+  }
+}
+
 void run(std::shared_ptr<Graph>& graph) {
   torch::jit::NormalizeOps(graph);
-  for (auto it = graph->nodes().begin(); it != graph->nodes().end();) {
-    Node* node = *it++;
-    if (const Spelling* spelling = spellingOf(node)) normalizeConvolution(*graph, node, *spelling);
-  }
+  normalizeBlock(*graph, *graph->block());
 }
 
 }  // namespace

@@ -4,11 +4,10 @@
 #include <torch/csrc/jit/passes/constant_pooling.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 
-#include "chorus/batching_rule.h"
+#include "lib/batching/batcher.h"
 #include "lib/batching/clone_node.h"
 #include "lib/batching/draws_numbers.h"
 #include "lib/batching/list_length.h"
-#include "lib/batching/per_member.h"
 #include "lib/support/marker_ops.h"
 
 namespace chorus {
@@ -16,65 +15,19 @@ namespace {
 
 using torch::jit::WithInsertPoint;
 
-bool isTensorType(const c10::TypePtr& type) { return type->kind() == c10::TypeKind::TensorType; }
-
 std::string opOf(const Node* node) { return node->kind().toQualString(); }
 
-/// One walk over a member's graph.
-class Batcher {
- public:
-  Batcher(const Graph& graph, const std::vector<bool>& stacked_inputs,
-          const std::set<std::string>& disabled)
-      : graph_(graph), disabled_(disabled), fused_(std::make_shared<Graph>()) {
-    addInputs(stacked_inputs);
-  }
+}  // namespace
 
-  BatchedGraph run(bool stack_outputs) {
-    for (const Node* node : graph_.nodes()) visit(node);
-    addOutputs(stack_outputs);
-    torch::jit::EliminateDeadCode(fused_);
-    torch::jit::ConstantPooling(fused_);
-    fused_->lint();
-    result_.graph = fused_;
-    return std::move(result_);
-  }
-
- private:
-  void addInputs(const std::vector<bool>& stacked_inputs);
-  void addOutputs(bool stack_outputs);
-  void visit(const Node* node);
-  void visitOp(const Node* node);
-  bool visitStructure(const Node* node);
-  bool visitItem(const Node* node);
-  void unpack(const Node* node);
-
-  RuleContext contextOf(const Node* node);
-  void copyShared(const Node* node);
-  /// False with a reason where the node has to run per member.
-  bool applyRule(const Node* node, RuleContext& context, const RuleRow* row, std::string& reason);
-  void perMember(const Node* node);
-  void copyProvenance(const Node* node, Node* before);
-
-  Operand operandOf(const Value* value);
-  std::optional<std::vector<Operand>> elementsOf(const Value* list);
-  Value* memberCount();
-  void bind(const Value* value, Operand operand);
-  void decide(const Node* node, Decision::Kind kind, const std::string& family,
-              const std::string& reason);
-  Value* stackedOf(const Node* node, Operand operand);
-  bool isDisabled(const Node* node, const RuleRow& row) const;
-  void checkTypes(const Node* node) const;
-
-  const Graph& graph_;
-  const std::set<std::string>& disabled_;
-  std::shared_ptr<Graph> fused_;
-  BatchedGraph result_;
-  std::unordered_map<const Value*, Operand> values_;              // member value -> fused operand
-  std::unordered_map<const Value*, std::vector<Operand>> lists_;  // member list -> its operands
-  std::unordered_map<const Value*, int64_t> ranks_;               // fused value -> member rank
-  Value* first_stacked_ = nullptr;
-  Value* member_count_ = nullptr;
-};
+BatchedGraph Batcher::run(bool stack_outputs) {
+  visitBlock(*graph_.block());
+  addOutputs(stack_outputs);
+  torch::jit::EliminateDeadCode(fused_);
+  torch::jit::ConstantPooling(fused_);
+  fused_->lint();
+  result_.graph = fused_;
+  return std::move(result_);
+}
 
 void Batcher::addInputs(const std::vector<bool>& stacked_inputs) {
   if (stacked_inputs.size() != graph_.inputs().size()) {
@@ -164,8 +117,18 @@ std::optional<std::vector<Operand>> Batcher::elementsOf(const Value* list) {
   return elements;
 }
 
+void Batcher::visitBlock(const torch::jit::Block& block) {
+  for (const Region& step : stepsOf(block, dependence_)) {
+    if (step.reason.empty()) {
+      visit(step.nodes.front());
+    } else {
+      perMember(step);
+    }
+  }
+}
+
 void Batcher::visit(const Node* node) {
-  Node* before = fused_->return_node()->prev();
+  Node* before = fused_->insertPoint()->prev();
   if (!visitStructure(node)) visitOp(node);
   copyProvenance(node, before);
 }
@@ -237,6 +200,8 @@ bool Batcher::visitItem(const Node* node) {
 
 void Batcher::visitOp(const Node* node) {
   checkTypes(node);
+  if (node->kind() == c10::prim::If) return visitIf(node);
+  if (node->kind() == c10::prim::Loop) return visitLoop(node);
   RuleContext context = contextOf(node);
   const RuleRow* row = findRule(opOf(node));
   const bool random = drawsNumbers(node, row);
@@ -250,8 +215,7 @@ void Batcher::visitOp(const Node* node) {
     decide(node, Decision::Kind::Fused, row->family, "");
     return;
   }
-  perMember(node);
-  decide(node, Decision::Kind::PerMember, row == nullptr ? "" : row->family, reason);
+  perMember({{node}, reason});
 }
 
 bool Batcher::applyRule(const Node* node, RuleContext& context, const RuleRow* row,
@@ -293,45 +257,6 @@ bool Batcher::isDisabled(const Node* node, const RuleRow& row) const {
          disabled_.contains(row.family);
 }
 
-void Batcher::perMember(const Node* node) {
-  std::vector<MemberInput> inputs;
-  for (const Value* value : node->inputs()) {
-    MemberInput input;
-    input.is_list = isTensorListType(value->type());
-    if (!input.is_list) {
-      input.operand = operandOf(value);
-    } else if (auto elements = elementsOf(value)) {
-      input.elements = *elements;
-    } else {
-      throw Refused(unsupported(opOf(node) + " reads a list of tensors whose length is not known",
-                                placeOf(node)));
-    }
-    inputs.push_back(std::move(input));
-  }
-  std::vector<size_t> lengths(node->outputs().size());
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    if (!isTensorListType(node->output(i)->type())) continue;
-    const auto length = listLength(node->output(i));
-    if (!length) {
-      throw Refused(unsupported(opOf(node) + " gives a list of tensors whose length is not known",
-                                placeOf(node)));
-    }
-    lengths[i] = *length;
-  }
-  const auto outputs = runPerMember(*fused_, node, inputs, memberCount(), lengths);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Value* output = node->output(i);
-    if (isTensorType(output->type())) {
-      bind(output, {outputs[i].front(), true});
-      continue;
-    }
-    for (Value* tensor : outputs[i]) {
-      if (const auto rank = elementRank(output)) ranks_[tensor] = *rank;
-      lists_[output].push_back({tensor, true});
-    }
-  }
-}
-
 void Batcher::copyShared(const Node* node) {
   std::vector<Value*> inputs;
   for (const Value* input : node->inputs()) inputs.push_back(operandOf(input).value);
@@ -349,7 +274,7 @@ void Batcher::copyProvenance(const Node* node, Node* before) {
       for (Node* inner : block->nodes()) mark(inner);
     }
   };
-  for (Node* emitted = fused_->return_node()->prev(); emitted != before; emitted = emitted->prev())
+  for (Node* emitted = fused_->insertPoint()->prev(); emitted != before; emitted = emitted->prev())
     mark(emitted);
 }
 
@@ -382,8 +307,6 @@ void Batcher::decide(const Node* node, Decision::Kind kind, const std::string& f
                      const std::string& reason) {
   result_.decisions.push_back({opOf(node), kind, family, reason, placeOf(node)});
 }
-
-}  // namespace
 
 BatchedGraph batchGraph(const Graph& graph, const std::vector<bool>& stacked_inputs,
                         bool stack_outputs, const std::set<std::string>& disabled) {

@@ -23,46 +23,78 @@ Value* selectMember(Graph& fused, Operand operand, Value* k) {
                       {fused.insert(c10::aten::select, {operand.value, 0, k})});
 }
 
-Value* memberOperand(Graph& fused, const MemberInput& input, const Value* original, Value* k) {
+Value* memberOperand(Graph& fused, const MemberInput& input, Value* k) {
   if (!input.is_list) return selectMember(fused, input.operand, k);
   std::vector<Value*> elements;
   for (const Operand& element : input.elements) {
     elements.push_back(element.value == nullptr ? nullptr : selectMember(fused, element, k));
   }
-  const auto element_type = original->type()->expectRef<c10::ListType>().getElementType();
+  const auto element_type = input.value->type()->expectRef<c10::ListType>().getElementType();
   return fused.insertNode(fused.createList(c10::unshapedType(element_type), elements))->output();
 }
 
-void checkNode(const Node* node) {
-  const std::string op = node->kind().toQualString();
-  if (op.starts_with("aten::as_strided")) {
-    throw unsupportedNode(node, "depends on how the tensor lies in memory");
+bool isNumberType(const c10::TypePtr& type) {
+  const auto kind = type->kind();
+  return kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType ||
+         kind == c10::TypeKind::BoolType;
+}
+
+void checkOutput(const Value* output) {
+  const c10::TypePtr& type = output->type();
+  if (type->kind() == c10::TypeKind::TensorType || isTensorListType(type) || isNumberType(type)) {
+    return;
   }
-  for (const Value* output : node->outputs()) {
-    const bool tensor = output->type()->kind() == c10::TypeKind::TensorType;
-    if (tensor || isTensorListType(output->type())) continue;
-    throw unsupportedNode(
-        node, "gives the " + output->type()->str() +
-                  " result that depends on a member's own values; members cannot differ in it");
+  throw unsupportedNode(output->node(), "gives the " + type->str() +
+                                            " result that depends on a member's own values; "
+                                            "members cannot differ in it");
+}
+
+/// Lists that collect the members' results: one per output, or one per element of a list.
+std::vector<std::vector<Value*>> emptyLists(Graph& fused,
+                                            const std::vector<MemberOutput>& outputs) {
+  std::vector<std::vector<Value*>> collected;
+  for (const MemberOutput& output : outputs) {
+    checkOutput(output.value);
+    const c10::TypePtr& type = output.value->type();
+    const size_t count = isTensorListType(type) ? output.length : 1;
+    const c10::TypePtr element = isNumberType(type) ? type : c10::TensorType::get();
+    collected.emplace_back();
+    for (size_t j = 0; j < count; ++j) {
+      collected.back().push_back(fused.insertNode(fused.createList(element, {}))->output());
+    }
+  }
+  return collected;
+}
+
+void forgetShapes(Node* node) {
+  for (Value* output : node->outputs()) output->setType(c10::unshapedType(output->type()));
+  for (Block* block : node->blocks()) {
+    for (Value* input : block->inputs()) input->setType(c10::unshapedType(input->type()));
+    for (Node* inner : block->nodes()) forgetShapes(inner);
+  }
+}
+
+/// The nodes as they are, on one member's values, which `values` holds and takes.
+void copyNodes(Graph& fused, const std::vector<const Node*>& nodes,
+               std::unordered_map<const Value*, Value*>& values) {
+  for (const Node* node : nodes) {
+    if (std::string(node->kind().toQualString()).starts_with("aten::as_strided"))
+      throw unsupportedNode(node, "depends on how the tensor lies in memory");
+    Node* copy = fused.insertNode(
+        fused.createClone(const_cast<Node*>(node), [&](Value* value) { return values.at(value); }));
+    copy->copyMetadata(const_cast<Node*>(node));  // only reads it
+    forgetShapes(copy);
+    for (size_t i = 0; i < node->outputs().size(); ++i) values[node->output(i)] = copy->output(i);
   }
 }
 
 }  // namespace
 
-std::vector<std::vector<Value*>> runPerMember(Graph& fused, const Node* node,
+std::vector<std::vector<Value*>> runPerMember(Graph& fused, const std::vector<const Node*>& nodes,
                                               const std::vector<MemberInput>& inputs,
-                                              Value* member_count,
-                                              const std::vector<size_t>& list_lengths) {
-  checkNode(node);
-  std::vector<std::vector<Value*>> collected(node->outputs().size());
-  for (size_t i = 0; i < collected.size(); ++i) {
-    const bool list = isTensorListType(node->output(i)->type());
-    for (size_t j = 0; j < (list ? list_lengths[i] : 1); ++j) {
-      Node* empty = fused.insertNode(fused.createList(c10::TensorType::get(), {}));
-      collected[i].push_back(empty->output());
-    }
-  }
-
+                                              const std::vector<MemberOutput>& outputs,
+                                              Value* member_count) {
+  std::vector<std::vector<Value*>> collected = emptyLists(fused, outputs);
   Value* always = fused.insertConstant(true);
   Node* loop = fused.insertNode(fused.create(c10::prim::Loop, {member_count, always}, 0));
   Block* body = loop->addBlock();
@@ -70,25 +102,26 @@ std::vector<std::vector<Value*>> runPerMember(Graph& fused, const Node* node,
   body->registerOutput(always);
   {
     const WithInsertPoint inside(body);
-    std::vector<Value*> operands;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      operands.push_back(memberOperand(fused, inputs[i], node->inputs()[i], k));
-    }
-    Node* op = fused.insertNode(cloneNode(fused, node, operands));
-    for (size_t i = 0; i < collected.size(); ++i) {
-      std::vector<Value*> tensors = {op->output(i)};
-      if (isTensorListType(node->output(i)->type())) {
-        Node* unpacked =
-            fused.insertNode(fused.createListUnpack(op->output(i), collected[i].size()));
-        tensors = unpacked->outputs().vec();
+    std::unordered_map<const Value*, Value*> values;
+    for (const MemberInput& input : inputs) values[input.value] = memberOperand(fused, input, k);
+    copyNodes(fused, nodes, values);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      std::vector<Value*> results = {values.at(outputs[i].value)};
+      if (isTensorListType(outputs[i].value->type())) {
+        Node* unpacked = fused.insertNode(fused.createListUnpack(results[0], collected[i].size()));
+        results = unpacked->outputs().vec();
       }
-      for (size_t j = 0; j < tensors.size(); ++j) {
-        fused.insert(c10::aten::append, {collected[i][j], tensors[j]});
+      for (size_t j = 0; j < results.size(); ++j) {
+        fused.insert(c10::aten::append, {collected[i][j], results[j]});
       }
     }
   }
-  for (auto& lists : collected) {
-    for (Value*& list : lists) list = fused.insert(c10::aten::stack, {list, 0});
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const bool number = isNumberType(outputs[i].value->type());
+    for (Value*& list : collected[i]) {
+      list = number ? fused.insert(c10::aten::__getitem__, {list, 0})
+                    : fused.insert(c10::aten::stack, {list, 0});
+    }
   }
   return collected;
 }

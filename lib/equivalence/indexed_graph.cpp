@@ -124,9 +124,6 @@ IndexedNode indexNode(const Member& member, const Node* node,
                       const std::vector<IndexedNode>& before) {
   IndexedNode entry;
   entry.node = node;
-  if (!node->blocks().empty()) {
-    notCanonical(member, std::string(node->kind().toQualString()) + " is control flow");
-  }
   if (node->kind() == torch::jit::prim::Constant) {
     entry.label = constantKey(member, node);
     entry.literal = true;
@@ -143,6 +140,44 @@ IndexedNode indexNode(const Member& member, const Node* node,
   return entry;
 }
 
+using Wires = std::unordered_map<const Value*, Wire>;
+
+void addNode(const Node* node, IndexedNode entry, Wires& wires, IndexedGraph& into) {
+  entry.label_hash = hashText(entry.label);
+  entry.varying.resize(entry.operands.size());
+  const auto kind = entry.literal ? Wire::Kind::Literal : Wire::Kind::Node;
+  for (size_t j = 0; j < node->outputs().size(); ++j) {
+    wires[node->outputs()[j]] = {kind, static_cast<uint32_t>(into.nodes.size()),
+                                 static_cast<uint32_t>(j)};
+  }
+  into.nodes.push_back(std::move(entry));
+}
+
+/// A branch or loop comes behind the nodes of its blocks, and reads what they give: so it is equal
+/// to another only where they are. What a block takes is an entry of its own, which reads what the
+/// node reads.
+void indexBlock(const Member& member, const torch::jit::Block& block, Wires& wires,
+                IndexedGraph& into) {
+  for (const Node* node : block.nodes()) {
+    std::vector<const Value*> inner;
+    for (const torch::jit::Block* part : node->blocks()) {
+      if (!part->inputs().empty()) {
+        IndexedNode state;
+        state.node = part->param_node();
+        state.label = "prim::Param";
+        for (const Value* input : node->inputs()) state.operands.push_back(wires.at(input));
+        addNode(state.node, state, wires, into);
+        inner.insert(inner.end(), part->inputs().begin(), part->inputs().end());
+      }
+      indexBlock(member, *part, wires, into);
+      inner.insert(inner.end(), part->outputs().begin(), part->outputs().end());
+    }
+    IndexedNode entry = indexNode(member, node, wires, into.nodes);
+    for (const Value* value : inner) entry.operands.push_back(wires.at(value));
+    addNode(node, std::move(entry), wires, into);
+  }
+}
+
 IndexedGraph indexGraph(const Member& member, const CanonicalGraph& canonical) {
   const Graph& graph = *canonical.graph;
   if (canonical.n_inputs != member.inputs.size() ||
@@ -152,23 +187,14 @@ IndexedGraph indexGraph(const Member& member, const CanonicalGraph& canonical) {
   if (graph.outputs().size() != canonical.n_outputs + canonical.updates.size()) {
     notCanonical(member, "it has " + std::to_string(graph.outputs().size()) + " outputs");
   }
-  std::unordered_map<const Value*, Wire> wires;
+  Wires wires;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     const bool is_slot = i >= canonical.n_inputs;
     wires[graph.inputs()[i]] = {is_slot ? Wire::Kind::Slot : Wire::Kind::Input,
                                 static_cast<uint32_t>(is_slot ? i - canonical.n_inputs : i), 0};
   }
   IndexedGraph result;
-  for (const Node* node : graph.nodes()) {
-    IndexedNode entry = indexNode(member, node, wires, result.nodes);
-    entry.label_hash = hashText(entry.label);
-    const auto kind = entry.literal ? Wire::Kind::Literal : Wire::Kind::Node;
-    for (size_t j = 0; j < node->outputs().size(); ++j) {
-      wires[node->outputs()[j]] = {kind, static_cast<uint32_t>(result.nodes.size()),
-                                   static_cast<uint32_t>(j)};
-    }
-    result.nodes.push_back(std::move(entry));
-  }
+  indexBlock(member, *graph.block(), wires, result);
   for (size_t j = 0; j < canonical.n_outputs; ++j) {
     result.outputs.push_back(wires.at(graph.outputs()[j]));
   }

@@ -4,6 +4,7 @@
 
 #include "lib/batching/varying.h"
 #include "lib/support/fault.h"
+#include "lib/support/graph_order.h"
 
 namespace chorus {
 namespace {
@@ -36,7 +37,7 @@ const CanonicalGraph& graphOf(const Member& member, bool eval) {
 
 VaryingNumber::Place placeOfAttribute(const VaryingAttribute& attribute, const Member& first) {
   size_t index = 0, op = 0;
-  for (const Node* node : graphOf(first, attribute.mode == 1).graph->nodes()) {
+  for (const Node* node : nodesInOrder(*graphOf(first, attribute.mode == 1).graph)) {
     if (index++ == attribute.node) {
       return {attribute.mode == 1, op, node->kind().toQualString(), attribute.operand};
     }
@@ -60,7 +61,7 @@ std::vector<VaryingNumber> varyingNumbers(const Certificate& certificate, const 
 
 Node* varyingNode(const Graph& graph, const VaryingNumber::Place& place) {
   size_t op = 0;
-  for (Node* node : const_cast<Graph&>(graph).nodes()) {  // only looks
+  for (Node* node : nodesInOrder(graph)) {
     if (!isOp(node) || op++ != place.op) continue;
     if (node->kind().toQualString() != place.name || place.operand >= node->inputs().size()) break;
     return node;

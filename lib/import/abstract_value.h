@@ -32,6 +32,7 @@ struct TensorCell {
   uint64_t version = 0;       ///< counts writes
   uint64_t base_version = 0;  ///< version of the base that `value` was made from
   bool varies = false;        ///< contents are known and follow the batch size
+  bool met = false;  ///< may be the memory of another one too, as a branch or a loop decides
 
   bool known() const { return !first.is_meta(); }
 };
@@ -43,15 +44,20 @@ struct Abstract {
 
   // Plain: numbers, strings, None, devices, enums, whole lists of them.
   c10::IValue first, second;
-  bool varies = false;     ///< follows the batch size
+  bool varies = false;     ///< follows the batch size, or data
+  bool data = false;       ///< its examples say nothing: it follows data
   Value* value = nullptr;  ///< in the output graph; null: not emitted yet (a constant)
   /// A number that is the contents of a tensor: that 0-d tensor. A tensor that was made from a
   /// number: that number.
   AbstractPtr number;
+  /// Not empty: the branches that meet here give what cannot be one value. Refused where it is
+  /// used.
+  std::string clash;
 
   std::shared_ptr<TensorCell> cell;  // Tensor
   std::vector<AbstractPtr> items;    // List, Tuple, Dict (values)
   std::vector<c10::IValue> keys;     // Dict
+  int depth = 0;                     ///< of the undecided blocks around its birth (undecided.cpp)
   c10::TypePtr type;                 // List, Tuple, Dict: the type in the code
 
   // Object: a module (or a plain object such as no_grad) and its dotted path.

@@ -14,6 +14,22 @@ bool isContainer(const AbstractPtr& a) {
          a->kind == Abstract::Kind::Dict;
 }
 
+/// Python's `a is b`.
+bool isSameObject(const AbstractPtr& a, const AbstractPtr& b) {
+  if (isNone(a) || isNone(b)) return isNone(a) && isNone(b);
+  if (a->kind != b->kind) return false;
+  switch (a->kind) {
+    case Abstract::Kind::Tensor:
+      return a->cell == b->cell;
+    case Abstract::Kind::Plain:
+      return a->first == b->first;
+    case Abstract::Kind::Object:
+      return a->object == b->object;
+    default:
+      return a == b;
+  }
+}
+
 }  // namespace
 
 AbstractPtr Specializer::fromIValues(const c10::IValue& first, const c10::IValue& second,
@@ -53,6 +69,7 @@ bool Specializer::runContainer(const Node& node, const Arguments& arguments,
   switch (node.kind()) {
     case c10::prim::ListConstruct:
       outputs = {container(Kind::List, arguments, node.output()->type())};
+      outputs[0]->depth = undecided_;
       return true;
     case c10::prim::TupleConstruct:
       outputs = {container(Kind::Tuple, arguments, node.output()->type())};
@@ -63,6 +80,7 @@ bool Specializer::runContainer(const Node& node, const Arguments& arguments,
         made->keys.push_back(arguments[i]->first);
         made->items.push_back(arguments[i + 1]);
       }
+      made->depth = undecided_;
       outputs = {made};
       return true;
     }
@@ -94,7 +112,7 @@ bool Specializer::runContainer(const Node& node, const Arguments& arguments,
       return true;
     case c10::aten::__is__:
     case c10::aten::__isnot__: {
-      const bool same = isNone(arguments.at(0)) == isNone(arguments.at(1));
+      const bool same = isSameObject(arguments.at(0), arguments.at(1));
       outputs = {plain(same == (node.kind() == c10::aten::__is__))};
       return true;
     }
@@ -104,6 +122,12 @@ bool Specializer::runContainer(const Node& node, const Arguments& arguments,
   if (arguments.empty() || !isContainer(arguments[0])) return false;
   return arguments[0]->kind == Kind::Dict ? runDictOp(node, arguments, outputs)
                                           : runListOp(node, arguments, outputs);
+}
+
+/// A list that an undecided block did not make cannot change in it: it would have two contents.
+void Specializer::refuseOutsider(const Node& node, const AbstractPtr& container) const {
+  if (container->depth >= undecided_) return;
+  refuseUnsupported(&node, "a branch or loop that depends on data changes a list or dict");
 }
 
 bool Specializer::runListOp(const Node& node, const Arguments& arguments,
@@ -118,8 +142,13 @@ bool Specializer::runListOp(const Node& node, const Arguments& arguments,
     return at;
   };
   const auto list = [&](std::vector<AbstractPtr> made) {
-    return container(Abstract::Kind::List, std::move(made), arguments[0]->type);
+    const AbstractPtr fresh = container(Abstract::Kind::List, std::move(made), arguments[0]->type);
+    fresh->depth = undecided_;
+    return fresh;
   };
+  static const std::set<std::string> writers = {"append", "extend",  "insert",   "pop",
+                                                "clear",  "reverse", "_set_item"};
+  if (writers.count(op)) refuseOutsider(node, arguments[0]);
   if (op == "append") {
     items.push_back(arguments.at(1));
     outputs = {arguments[0]};
@@ -182,6 +211,7 @@ bool Specializer::runDictOp(const Node& node, const Arguments& arguments,
                                dict.keys.begin());
   };
   if (op == "_set_item") {
+    refuseOutsider(node, arguments[0]);
     const size_t at = find(arguments.at(1));
     if (at == dict.keys.size()) {
       dict.keys.push_back(arguments[1]->first);

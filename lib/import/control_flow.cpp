@@ -21,45 +21,49 @@ bool isGradModeObject(const c10::TypePtr& type) {
 
 }  // namespace
 
-/// True: follow the first block. Where the condition follows the batch size, a block that only
-/// raises is a check: it is left out if both examples pass it.
-bool Specializer::decide(const Node& node, const AbstractPtr& condition) {
-  if (condition->kind != Abstract::Kind::Plain || !condition->first.isBool() || condition->number) {
-    refuseUnsupported(&node, "a branch depends on the values of a tensor");
+/// Where the condition follows the batch size, a block that only raises is a check: it is left out
+/// if both examples pass it.
+std::optional<bool> Specializer::decide(const Node& node, const AbstractPtr& condition) {
+  if (!condition->clash.empty()) refuseUnsupported(&node, condition->clash);
+  if (condition->kind != Abstract::Kind::Plain || !condition->first.isBool()) {
+    refuseUnsupported(&node, "a branch depends on a value that is no bool");
   }
   const bool first = condition->first.toBool(), second = condition->second.toBool();
   if (!condition->varies) return first;
+  // A check of data: what it lets pass is what the graph is for.
+  const bool data = condition->data || condition->number;
+  if (data && raises(*node.blocks().at(0))) return false;
+  if (data && raises(*node.blocks().at(1))) return true;
+  if (data) return std::nullopt;
   const bool other_raises = raises(*node.blocks().at(first ? 1 : 0));
   if (first == second && other_raises) return first;
-  refuseUnsupported(&node, "a branch depends on the batch size");
+  return std::nullopt;
 }
 
 void Specializer::runIf(const Node& node, Frame& frame) {
-  const bool taken = decide(node, frame.at(node.input()));
-  const Block& block = *node.blocks().at(taken ? 0 : 1);
+  const auto taken = decide(node, frame.at(node.input()));
+  if (!taken) return runUndecidedIf(node, frame);
+  const Block& block = *node.blocks().at(*taken ? 0 : 1);
   runBlock(block, frame);
   for (size_t i = 0; i < node.outputs().size(); ++i) {
     frame[node.outputs()[i]] = frame.at(block.outputs()[i]);
   }
 }
 
+/// Followed where length and condition are the same for every batch size and all data. A condition
+/// that turns out to be data after some iterations: those are followed, the rest is a loop.
 void Specializer::runLoop(const Node& node, Frame& frame) {
   const Block& body = *node.blocks().at(0);
   const AbstractPtr trips = frame.at(node.inputs()[0]);
-  if (trips->number) refuseUnsupported(&node, "a loop's length depends on the values of a tensor");
-  if (trips->varies && trips->first.toInt() != trips->second.toInt()) {
-    refuseUnsupported(&node, "a loop's length depends on the batch size");
-  }
-  std::vector<AbstractPtr> carried;
+  Arguments carried;
   for (size_t i = 2; i < node.inputs().size(); ++i) carried.push_back(frame.at(node.inputs()[i]));
   AbstractPtr go = frame.at(node.inputs()[1]);
+  const bool known_length = !trips->number && (!trips->varies || trips->first == trips->second);
+  if (!known_length) return runUndecidedLoop(node, frame, {trips, go, carried, 0});
   const int64_t most = trips->first.toInt();
   for (int64_t i = 0; i < most; ++i) {
-    if (go->kind != Abstract::Kind::Plain || !go->first.isBool() || go->number || go->varies) {
-      refuseUnsupported(
-          &node, "a loop's condition depends on the values of a tensor or on the batch size");
-    }
-    if (!go->first.toBool()) break;
+    if (go->varies) return runUndecidedLoop(node, frame, {trips, go, carried, i});
+    if (!go->first.isBool() || !go->first.toBool()) break;
     if (i >= kMostIterations) {
       refuseUnsupported(&node,
                         "a loop runs more than " + std::to_string(kMostIterations) + " times");

@@ -62,6 +62,69 @@ int64_t takeOneRow(const Node* node, Stack& inputs) {
   return x.size(0);
 }
 
+/// The op's shape depends on the values that it reads.
+bool shapeIsData(const Node* node, const Stack& inputs) {
+  static const std::set<std::string> always = {"nonzero",
+                                               "nonzero_numpy",
+                                               "argwhere",
+                                               "masked_select",
+                                               "_unique",
+                                               "_unique2",
+                                               "unique_dim",
+                                               "unique_consecutive",
+                                               "bincount",
+                                               "where",
+                                               "unique_dim_consecutive"};
+  const std::string name = node->kind().toUnqualString();
+  if (name == "where") return inputs.size() == 1;
+  if (always.count(name)) return true;
+  if (name == "repeat_interleave") {
+    return inputs.at(0).isTensor() && (!inputs.at(1).isInt() || inputs.size() < 3);
+  }
+  if (name != "index" && name != "index_put") return false;
+  const auto indices = inputs.at(1).toListRef();
+  return std::any_of(indices.begin(), indices.end(), [](const c10::IValue& index) {
+    return index.isTensor() && index.toTensor().defined() &&
+           (index.toTensor().scalar_type() == at::kBool ||
+            index.toTensor().scalar_type() == at::kByte);
+  });
+}
+
+/// Data for such an op: all true, all different. The second example is one less in each of these,
+/// so that the size shows as one that is not fixed.
+at::Tensor exampleData(const at::Tensor& like, bool second, bool counts) {
+  if (!like.is_meta()) return like;
+  const auto options = like.options().device(at::kCPU);
+  at::Tensor data = like.scalar_type() == at::kBool || like.scalar_type() == at::kByte || counts
+                        ? at::ones(like.sizes(), options)
+                        : at::arange(1, like.numel() + 1, options).view(like.sizes());
+  if (!second || data.numel() == 0) return data;
+  at::Tensor flat = data.view(-1);
+  flat[0] = counts || data.numel() == 1 || data.scalar_type() == at::kBool ? at::zeros({}, options)
+                                                                           : flat[-1].clone();
+  return data;
+}
+
+Stack runOnData(const Node* node, torch::jit::Operation& operation, const Stack& inputs,
+                bool second) {
+  const std::string name = node->kind().toUnqualString();
+  Stack stack;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool counts = name == "repeat_interleave" && (i == 1 || !inputs.at(1).isTensor());
+    const bool zero = second && name.find("unique") == std::string::npos && name != "bincount";
+    stack.push_back(mapTensors(inputs[i], [&](const at::Tensor& t) {
+      at::Tensor data = exampleData(t, second, counts);
+      if (zero && t.is_meta() && data.numel() > 0 && i == 0) data.view(-1)[0].zero_();
+      return data;
+    }));
+  }
+  operation(stack);
+  for (c10::IValue& value : stack) {
+    value = mapTensors(value, [](const at::Tensor& t) { return t.to(at::kMeta); });
+  }
+  return stack;
+}
+
 /// In place of meta tensors: zeros, or where an op divides by them, ones.
 Stack onCpu(const Stack& inputs, int64_t value_of_all) {
   Stack stack;
@@ -90,7 +153,7 @@ Stack runOnZeros(torch::jit::Operation& operation, const Stack& inputs) {
 
 }  // namespace
 
-Stack runOnExamples(const Node* node, Stack inputs) {
+Stack runOnExamples(const Node* node, Stack inputs, bool second) {
   at::NoGradGuard no_grad;
   torch::jit::Operation operation = node->getOperation();
   const bool creates =
@@ -99,6 +162,9 @@ Stack runOnExamples(const Node* node, Stack inputs) {
   for (c10::IValue& value : inputs) value = creates ? onMeta(value) : value;
   if (anyMeta(inputs)) {
     for (c10::IValue& value : inputs) value = withoutData(value);
+  }
+  if (anyMeta(inputs) && shapeIsData(node, inputs)) {
+    return runOnData(node, operation, inputs, second);
   }
   const int64_t rows = anyMeta(inputs) ? takeOneRow(node, inputs) : 0;
   const Stack kept = inputs;

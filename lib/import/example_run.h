@@ -8,8 +8,10 @@
 namespace chorus {
 
 /// Runs the op of `node` on `inputs`; returns its outputs. Devices among the inputs become the meta
-/// device; an op without a meta kernel runs on zeros. Throws c10::Error as the op does.
-torch::jit::Stack runOnExamples(const Node* node, torch::jit::Stack inputs);
+/// device; an op without a meta kernel runs on zeros. An op whose sizes depend on data runs on
+/// other data in the `second` example, so that its sizes differ between the two. Throws c10::Error
+/// as the op does.
+torch::jit::Stack runOnExamples(const Node* node, torch::jit::Stack inputs, bool second = false);
 
 /// What an op's failure says, in one line.
 std::string failureText(const std::exception& failure);

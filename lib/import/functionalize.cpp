@@ -56,6 +56,7 @@ bool Specializer::tracksGradient(const Value* value) const {
     open.pop_back();
     if (!seen.insert(v).second) continue;
     const Node* node = v->node();
+    if (!node->blocks().empty() || node->owningBlock() != graph_->block()) return true;
     if (node->kind() == c10::prim::Param) {
       if (v->offset() < request_.inputs.size()) continue;
       const TensorSlot& slot = slots_.at(v->offset() - request_.inputs.size());
@@ -101,6 +102,9 @@ void Specializer::store(const CellPtr& cell, const AbstractPtr& contents, const 
   if (isDetach(*cell)) return store(cell->base, withHistory(cell->base, contents, at), at);
   Value* value = read(contents->cell);
   read(cell);
+  if (cell->met) {
+    refuseUnsupported(at, "an in-place write to a tensor that has two names, as a branch decides");
+  }
   // Before the cell moves: what the base becomes is told by the other parts as they are.
   const AbstractPtr whole = cell->base ? writeThrough(cell, contents, at) : nullptr;
   cell->value = value;
@@ -204,7 +208,7 @@ AbstractPtr Specializer::inPlaceResult(const Call& call) {
 /// `x.unsqueeze_(0)`: the name x becomes a view of what it was. Other views keep their base.
 std::vector<AbstractPtr> Specializer::reshapeInPlace(const Call& call) {
   const CellPtr cell = call.arguments.at(0)->cell;
-  if (cell->slot || cell->known())
+  if (cell->slot || cell->known() || undecided_ > 0)
     refuseUnsupported(call.node, "the in-place operation " + call.name);
   const auto old = std::make_shared<TensorCell>(*cell);
   for (const CellPtr& view : views_) {

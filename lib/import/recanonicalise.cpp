@@ -30,6 +30,21 @@ CanonicalGraph recanonicalise(std::shared_ptr<Graph> graph, const std::vector<In
   return made.canonical;
 }
 
+namespace {
+
+/// An example of what a branch or loop gives, by its type: which way it goes is not known here.
+c10::IValue exampleOfType(const Value* value, int64_t n) {
+  const auto type = value->type()->cast<c10::TensorType>();
+  if (!type)
+    return value->type()->kind() == c10::TypeKind::FloatType ? c10::IValue(1.0)
+                                                             : c10::IValue(int64_t{1});
+  std::vector<int64_t> sizes;
+  for (size_t d = 0; d < *type->dim(); ++d) sizes.push_back(type->sizes()[d].value_or(n));
+  return at::empty(sizes, at::TensorOptions(*type->scalarType()).device(at::kMeta));
+}
+
+}  // namespace
+
 std::vector<std::vector<int64_t>> checkBatchSize(const Member& member,
                                                  const CanonicalGraph& canonical, int64_t n) {
   std::unordered_map<const Value*, c10::IValue> values;
@@ -49,7 +64,13 @@ std::vector<std::vector<int64_t>> checkBatchSize(const Member& member,
     values[inputs[i]] = at::empty(*type->sizes().concrete_sizes(),
                                   at::TensorOptions(*type->scalarType()).device(at::kMeta));
   }
+  bool guessed = false;
   for (const Node* node : canonical.graph->nodes()) {
+    if (!node->blocks().empty()) guessed = true;
+    if (guessed && node->kind() != c10::prim::Constant) {
+      for (const Value* output : node->outputs()) values[output] = exampleOfType(output, n);
+      continue;
+    }
     if (node->kind() == c10::prim::Constant) {
       values[node->output()] = torch::jit::toIValue(node->output()).value_or(c10::IValue());
       continue;

@@ -35,14 +35,14 @@ Specialized Specializer::run(const Graph& code) {
     arguments.push_back(root);
   }
   for (size_t i = 0; i < request_.inputs.size(); ++i) {
-    auto cell = std::make_shared<TensorCell>();
+    auto cell = newCell();
     cell->first = exampleOf(request_.inputs[i], request_.first_n);
     cell->second = exampleOf(request_.inputs[i], request_.second_n);
     cell->value = graph_->addInput(c10::str("x", i))->setType(typeOf(cell->first, cell->second));
     arguments.push_back(tensorOf(cell));
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
-    auto cell = std::make_shared<TensorCell>();
+    auto cell = newCell();
     // Numbers keep their value: shape arithmetic of traces reads them back.
     const bool number = slots_[i].role == Role::Constant && slots_[i].value.dim() == 0;
     cell->first = cell->second =
@@ -52,9 +52,16 @@ Specialized Specializer::run(const Graph& code) {
     slot_cells_.push_back(cell);
     if (!self_) arguments.push_back(tensorOf(cell));
   }
-  while (arguments.size() < code.inputs().size()) arguments.push_back(plain(c10::IValue()));
+  while (arguments.size() < code.inputs().size()) arguments.push_back(defaultOf(arguments.size()));
   const std::vector<AbstractPtr> results = runGraph(code, arguments);
   return finish(results.at(0));
+}
+
+/// What the forward method takes where nothing is given.
+AbstractPtr Specializer::defaultOf(size_t argument) {
+  const auto& arguments = self_->get_method("forward").function().getSchema().arguments();
+  const auto& value = arguments.at(argument).default_value();
+  return value ? fromIValues(*value, *value, arguments[argument].type()) : plain(c10::IValue());
 }
 
 std::vector<AbstractPtr> Specializer::runGraph(const Graph& graph, const Arguments& arguments) {
@@ -80,7 +87,10 @@ void Specializer::runNode(const Node& node, Frame& frame) {
       break;
   }
   Arguments arguments;
-  for (const Value* input : node.inputs()) arguments.push_back(frame.at(input));
+  for (const Value* input : node.inputs()) {
+    arguments.push_back(frame.at(input));
+    if (!arguments.back()->clash.empty()) refuseUnsupported(&node, arguments.back()->clash);
+  }
   std::vector<AbstractPtr> outputs;
   switch (node.kind()) {
     case c10::prim::Constant:
@@ -150,7 +160,7 @@ AbstractPtr Specializer::constantTensor(const at::Tensor& tensor) {
   slot.name = "constant." + std::to_string(number);
   slot.role = Role::Constant;
   slot.value = tensor.detach();
-  auto cell = std::make_shared<TensorCell>();
+  auto cell = newCell();
   cell->slot = slots_.size();
   // Numbers keep their value: shape arithmetic of traces reads them back.
   cell->first = cell->second = tensor.dim() == 0 ? tensor.detach() : tensor.detach().to(at::kMeta);
@@ -191,6 +201,10 @@ void Specializer::setAttribute(const Node& node, const AbstractPtr& owner,
   const auto slot = slot_by_path_.find(path);
   if (slot == slot_by_path_.end() || value->kind != Abstract::Kind::Tensor) {
     refuseUnsupported(&node, "the forward method assigns the attribute '" + path + "'");
+  }
+  if (undecided_ > 0) {
+    refuseUnsupported(&node,
+                      "a branch or loop that depends on data assigns the attribute '" + path + "'");
   }
   const TensorSlot& old = slots_.at(slot->second);
   const at::Tensor& first = value->cell->first;

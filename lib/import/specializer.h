@@ -1,6 +1,7 @@
 // The walk behind specialize(): one object per (member, mode). Its parts:
 //   specializer.cpp     graphs, calls, attributes, results
 //   control_flow.cpp    branches, loops, with-blocks
+//   undecided.cpp       branches and loops that stay in the graph
 //   containers.cpp      lists, tuples, dicts
 //   operators.cpp       ops on tensors and numbers
 //   functionalize.cpp   in-place ops
@@ -33,6 +34,7 @@ class Specializer {
   };
 
   // specializer.cpp
+  AbstractPtr defaultOf(size_t argument);
   std::vector<AbstractPtr> runGraph(const Graph& graph, const Arguments& arguments);
   void runBlock(const torch::jit::Block& block, Frame& frame);
   void runNode(const Node& node, Frame& frame);
@@ -49,13 +51,52 @@ class Specializer {
   void runIf(const Node& node, Frame& frame);
   void runLoop(const Node& node, Frame& frame);
   void runRaise(const Node& node, const Arguments& arguments);
-  bool decide(const Node& node, const AbstractPtr& condition);
+  /// True: the first block; nullopt: it depends on data or on the batch size.
+  std::optional<bool> decide(const Node& node, const AbstractPtr& condition);
   bool runGradMode(const Node& node, const Arguments& arguments);
+
+  // undecided.cpp
+  /// What running a block of an undecided node left behind.
+  struct BlockRun {
+    torch::jit::Block* block;
+    Arguments named;                            ///< the results as the code has them
+    Arguments results;                          ///< frozen: their tensors are values of the block
+    std::vector<std::vector<CellPtr>> sources;  ///< per result: whose memory from outside it may be
+    std::map<CellPtr, TensorCell> written;      ///< tensors from outside, as they are at its end
+  };
+  using Snapshot = std::vector<std::pair<CellPtr, TensorCell>>;
+  Snapshot snapshot();
+  BlockRun runInto(torch::jit::Block* into, const torch::jit::Block& code, Frame& frame,
+                   const std::vector<const Value*>& results);
+  AbstractPtr freeze(const AbstractPtr& a);
+  void markMet(const std::vector<std::vector<CellPtr>>& sources, const AbstractPtr& result);
+  void runUndecidedIf(const Node& node, Frame& frame);
+  AbstractPtr meet(Node* branch, const AbstractPtr& condition, const BlockRun& a, const BlockRun& b,
+                   const AbstractPtr& x, const AbstractPtr& y);
+  CellPtr meetTensors(Node* branch, const AbstractPtr& condition, const BlockRun& a,
+                      const BlockRun& b, const TensorCell& x, const TensorCell& y);
+  /// A loop from iteration `begin` on.
+  struct LoopStart {
+    AbstractPtr trips, go;
+    Arguments carried;
+    int64_t begin = 0;
+  };
+  struct LoopShape;
+  void runUndecidedLoop(const Node& node, Frame& frame, const LoopStart& start);
+  bool tryLoop(const Node& node, Frame& frame, const LoopStart& start, LoopShape& shape);
+  AbstractPtr enterLoop(const AbstractPtr& init, Node* loop, LoopShape& shape);
+  bool settle(const Node& node, const AbstractPtr& inside, const AbstractPtr& result,
+              LoopShape& shape);
+  AbstractPtr leaveLoop(const AbstractPtr& inside, const AbstractPtr& result, Node* loop,
+                        LoopShape& shape);
+  Value* number(const AbstractPtr& a, const c10::TypePtr& wanted);
+  CellPtr newCell();
 
   // containers.cpp
   /// True if the node works on a container that the walk keeps itself; then outputs are set.
   bool runContainer(const Node& node, const Arguments& arguments,
                     std::vector<AbstractPtr>& outputs);
+  void refuseOutsider(const Node& node, const AbstractPtr& container) const;
   bool runListOp(const Node& node, const Arguments& arguments, std::vector<AbstractPtr>& outputs);
   bool runDictOp(const Node& node, const Arguments& arguments, std::vector<AbstractPtr>& outputs);
   AbstractPtr fromIValues(const c10::IValue& first, const c10::IValue& second,
@@ -74,7 +115,8 @@ class Specializer {
                          const c10::IValue& second, bool varies);
   bool isReadOfContents(const Call& call) const;
   std::vector<AbstractPtr> readContents(const Call& call);
-  std::vector<AbstractPtr> withNumbersAsTensors(const Call& call);
+  std::vector<AbstractPtr> withNumbersAsTensors(const Call& given);
+  bool takesTensor(const std::string& name, size_t i) const;
   c10::IValue concrete(const AbstractPtr& a, bool second) const;
   Value* materialize(const AbstractPtr& a, const c10::TypePtr& wanted = nullptr);
   Value* device();
@@ -131,6 +173,8 @@ class Specializer {
   std::map<std::string, torch::jit::ScopePtr> scopes_;
   Value* device_ = nullptr;
   int no_grad_ = 0;
+  int undecided_ = 0;                             ///< blocks of undecided nodes being walked
+  std::vector<std::weak_ptr<TensorCell>> cells_;  ///< all that were made
 };
 
 }  // namespace chorus

@@ -55,14 +55,14 @@ bool valuesAreListed(const Pairing& p, const VaryingAttribute& attribute, const 
   const size_t i = attribute.operand;
   if (!a.varying[i] || !b.varying[i]) return false;
   const std::string& mine = attribute.values.at(p.k);
-  return p.table_a.maker(a.node->inputs()[i]).text == attribute.values[0] &&
-         p.table_b.maker(b.node->inputs()[i]).text == mine &&
+  return p.table_a.maker(a.operands[i]).text == attribute.values[0] &&
+         p.table_b.maker(b.operands[i]).text == mine &&
          (mine[0] == attribute.values[0][0] || (a.floating && b.floating));
 }
 
 bool operandsCorrespond(const Pairing& p, size_t n, const NodeFacts& a, const NodeFacts& b) {
-  const auto left = a.node->inputs();
-  const auto right = b.node->inputs();
+  const auto& left = a.operands;
+  const auto& right = b.operands;
   if (left.size() != right.size()) return false;
   const bool any_order = a.commutative && b.commutative;
   for (size_t i = any_order ? 2 : 0; i < left.size(); ++i) {

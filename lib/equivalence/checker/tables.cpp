@@ -96,9 +96,9 @@ bool hasFloatingOperand(const Node* node) {
 }
 
 NodeFacts factsOf(const Table& table, const Node* node) {
-  require(node->blocks().empty(), {node->kind().toQualString(), " is control flow"});
   NodeFacts facts;
   facts.node = node;
+  facts.operands.assign(node->inputs().begin(), node->inputs().end());
   if (node->kind() == torch::jit::prim::Constant) {
     const std::optional<c10::IValue> value = torch::jit::toIValue(node->output());
     require(value.has_value(), {"a constant has no value"});
@@ -128,7 +128,32 @@ void markLive(Table& table) {
     if (table.isInput(value)) continue;
     NodeFacts& facts = table.nodes[table.index_of.at(value->node())];
     if (std::exchange(facts.live, true)) continue;
-    for (const Value* input : facts.node->inputs()) work.push_back(input);
+    work.insert(work.end(), facts.operands.begin(), facts.operands.end());
+  }
+}
+
+/// The nodes of a branch's or loop's blocks come before it, each block's state first.
+void addBlock(Table& table, const torch::jit::Block& block) {
+  const auto add = [&](NodeFacts facts) {
+    facts.varying.resize(facts.operands.size());
+    const auto index = static_cast<uint32_t>(table.nodes.size());
+    table.index_of[facts.node] = index;
+    if (facts.literal) table.first_literal.emplace(facts.text, index);
+    table.nodes.push_back(facts);
+  };
+  for (const Node* node : block.nodes()) {
+    std::vector<const Value*> inner;
+    for (const torch::jit::Block* part : node->blocks()) {
+      const auto takes = part->inputs(), gives = part->outputs();
+      const std::vector<const Value*> reads(node->inputs().begin(), node->inputs().end());
+      if (!takes.empty()) add({part->param_node(), "prim::Param", reads});
+      addBlock(table, *part);
+      inner.insert(inner.end(), takes.begin(), takes.end());
+      inner.insert(inner.end(), gives.begin(), gives.end());
+    }
+    NodeFacts facts = factsOf(table, node);
+    facts.operands.insert(facts.operands.end(), inner.begin(), inner.end());
+    add(facts);
   }
 }
 
@@ -149,13 +174,7 @@ Table tableOf(const Member& member, const CanonicalGraph& canonical) {
                     graph.inputs().size() == member.inputs.size() + member.slots.size() &&
                     graph.outputs().size() == canonical.n_outputs + canonical.updates.size();
   require(fits, {"a graph does not have the member's inputs and outputs"});
-  for (const Node* node : graph.nodes()) {
-    const NodeFacts facts = factsOf(table, node);
-    const auto index = static_cast<uint32_t>(table.nodes.size());
-    table.index_of[node] = index;
-    if (facts.literal) table.first_literal.emplace(facts.text, index);
-    table.nodes.push_back(facts);
-  }
+  addBlock(table, *graph.block());
   for (size_t j = 0; j < canonical.updates.size(); ++j) {
     const size_t slot = canonical.updates[j];
     const Value* value = graph.outputs()[canonical.n_outputs + j];

@@ -23,6 +23,8 @@ void require(bool holds, std::initializer_list<std::string> parts);
 struct NodeFacts {
   const Node* node = nullptr;
   std::string text;  ///< op and overload; of a literal its key (certificate.h)
+  /// Inputs; of a branch or loop also what its blocks take and give.
+  std::vector<const Value*> operands;
   bool literal = false;
   bool live = false;
   bool commutative = false;
