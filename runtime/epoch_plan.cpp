@@ -60,12 +60,11 @@ at::Tensor EpochPlan::rowsOf(const DataArray& array, const SubGroup& group, int6
   }
   std::vector<at::Tensor> index;  // of rows of [N,...], or of [(n N),...]
   for (int64_t i = 0; i < n; ++i) {
-    const size_t k = group.begin + static_cast<size_t>(i);
+    const size_t k = group.begin + (fault("rows_of_member_zero") ? 0 : static_cast<size_t>(i));
     const int64_t mine = step * batch_sizes_[k];
     const at::Tensor rows = order(k).defined() ? order(k).narrow(0, mine, group.rows)
                                                : at::arange(mine, mine + group.rows, at::kLong);
-    const int64_t member = fault("rows_of_member_zero") ? 0 : i;
-    index.push_back(array.stacked ? rows + member * values.size(1) : rows);
+    index.push_back(array.stacked ? rows + i * values.size(1) : rows);
   }
   const at::Tensor source = array.stacked ? values.flatten(0, 1) : values;
   // [(n B),...] -> [n,B,...]

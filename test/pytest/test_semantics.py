@@ -381,6 +381,14 @@ def test_folds_are_scored_on_what_they_do_not_train_on(single):
             each = nn.functional.mse_loss(make(k)(single.x), single.y, reduction="none").mean(1)
         # lr 0: the mean over all rows is the mean of the part (4 rows) and of the others (8)
         assert (8 * rows[k]["train_loss"] + 4 * rows[k]["val_loss"]) / 12 == pytest.approx(float(each.mean()), rel=1e-4)
+    # Copies of one member: the parts are disjoint and make up the whole.
+    tool("fuse", "m0.pt", "--replicate", "3", "-o", "copies.pt", cwd=single.folder)
+    done = tool("run", "copies.pt", "--data", "d.npz", "--folds", "3", "--epochs", "1", "--batch-size", "4", "--loss", "mse", "--optimizer",
+                "sgd", "--lr", "0", "-o", "t.pt", "--json", cwd=single.folder)
+    parts = [row["val_loss"] for row in json.loads(done.stdout)["members"]]
+    with torch.no_grad():
+        whole = float(nn.functional.mse_loss(make(0)(single.x), single.y))
+    assert sum(parts) / 3 == pytest.approx(whole, rel=1e-4) and len(set(parts)) == 3
 
 
 # --- isolation -----------------------------------------------------------------------------------------------------------
@@ -533,6 +541,27 @@ def test_a_split_member_leaves_with_its_optimizer_and_seed(single):
         single.close(state(torch.jit.load(single.folder / "one.pt")), want[k])
 
 
+@pytest.mark.parametrize("name", ["sgd", "adam amsgrad", "nadam", "asgd", "adagrad", "rprop"])
+def test_a_member_goes_on_in_pytorch_with_its_optimizer(both, name):
+    option, make_optimizer, values = OPTIMIZERS[name]
+    options, each = three(**values)
+    both.run("--loss", "mse", "--optimizer", option, *options, epochs=6, out="six.pt")
+    # A fused file that has its optimizer, so that the state is in it.
+    tool("split", "six.pt", "-o", "states", "--force", "--optimizer-state", cwd=both.folder)
+    for k in range(K):
+        net = make(k, both.dtype)
+        net.load_state_dict(state(torch.jit.load(both.folder / "states" / f"m{k}.pt")))
+        optimizer = make_optimizer(net.parameters(), lr=123.0) if option != "asgd" else make_optimizer(net.parameters())
+        optimizer.load_state_dict(torch.load(both.folder / "states" / f"m{k}.optim.pt", weights_only=True))
+        for _ in range(6):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(both.x), both.y).backward()
+            optimizer.step()
+        want, noisy = (eager(both, k, lambda n: make_optimizer(n.parameters(), foreach=False, **each[k]), 12, noise=noise)[0]
+                       for noise in (False, True))
+        both.close(state(net), want, noisy)
+
+
 class Swapped(nn.Module):
     def __init__(self, swap):
         super().__init__()
@@ -574,6 +603,37 @@ def test_mixed_precision_is_pytorchs(single):
             assert got[k][name].dtype == torch.float32
             assert float((got[k][name] - want).abs().max()) <= 0.01 * float(want.abs().max()), name
         assert different(got[k], plain)
+
+
+def test_fp16_scales_each_members_loss_by_itself(single):
+    """Member 1's gradients overflow at first: its scale halves and its steps are left out, as GradScaler does; nobody else's are."""
+    x, y = single.x.repeat(K, 1, 1), single.y.repeat(K, 1, 1)
+    np.savez(single.folder / "good.npz", x=x.numpy(), y=y.numpy())
+    y[1] *= 30
+    np.savez(single.folder / "large.npz", x=x.numpy(), y=y.numpy())
+    options = ["--inputs", "stacked", "--epochs", "8", "--batch-size", N, "--shuffle", "none", "--quiet", "--loss", "mse", "--optimizer", "sgd",
+               "--lr", "0.001", "--amp", "fp16"]
+    for name in ("good", "large"):
+        tool("run", "fused.pt", "--data", f"{name}.npz", *options, "-o", f"{name}.pt", cwd=single.folder)
+    good, large = single.members("good.pt"), single.members("large.pt")
+    for k in (0, 2):
+        assert bytes_of(good, k) == bytes_of(large, k)
+    for k in range(K):
+        net, start = make(k), state(make(k))
+        optimizer, scaler, skipped = torch.optim.SGD(net.parameters(), 0.001), torch.amp.GradScaler("cpu"), 0
+        for _ in range(8):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", torch.float16):
+                loss = nn.functional.mse_loss(net(single.x), y[k])
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            before = scaler.get_scale()
+            scaler.update()
+            skipped += scaler.get_scale() < before
+        assert (skipped > 0) == (k == 1), f"member {k} leaves out {skipped} updates"
+        for name, want in state(net).items():
+            moved = float((want - start[name]).abs().max())
+            assert float((large[k][name] - want).abs().max()) <= 0.02 * moved, f"member {k} {name}"
 
 
 def different(a, b):

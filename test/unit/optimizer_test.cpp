@@ -19,6 +19,7 @@ std::map<std::string, std::vector<double>> variedValues(const OptimizerDefinitio
     if (base == 0) values[h.name] = {0.0, 0.02, 0.3};
   }
   if (definition.name == "rprop") values["eta2"] = {1.2, 1.1, 1.3};
+  if (definition.name == "adafactor") values["d"] = {1.0, 1.5, 2.0};
   return values;
 }
 
@@ -35,6 +36,7 @@ TEST_P(EveryOptimizer, MovesEachMemberAsIfAlone) {
   for (const bool flags : {false, true}) {
     FusedModel model = linearModel("cross_entropy", "");
     model.optimizer = specOf(definition, flags);
+    model.prototype.slots[1].requires_grad = definition.name != "muon";  // it takes matrices only
     resetState(model);
     std::vector<Module> alone;
     for (size_t k = 0; k < 3; ++k) alone.push_back(buildModule(selectMembers(model, {k})));
@@ -95,6 +97,15 @@ TEST(Optimizer, GradientsOfAnyStrides) {
   const at::Tensor strided = g.transpose(1, 2).contiguous().transpose(1, 2);
   b.get_method("chorus_update")({std::vector<at::Tensor>{strided, at::ones({3, 3})}});
   EXPECT_TRUE(at::equal(stateOf(a).at("fc.weight"), stateOf(b).at("fc.weight")));
+}
+
+TEST(Optimizer, MuonNamesTheParameterThatIsNoMatrix) {
+  FusedModel model = linearModel("cross_entropy", "");
+  model.optimizer = specOf(findOptimizer("muon"), false);
+  EXPECT_NE(messageOf([&] {
+              resetState(model);
+            }).find("'muon' moves matrices only, but the parameter 'fc.bias' has rank 1"),
+            std::string::npos);
 }
 
 TEST(Optimizer, RefusesBadValues) {

@@ -9,7 +9,9 @@
 #include "chorus/fused_model.h"
 #include "lib/support/atomic_file.h"
 #include "lib/support/names.h"
+#include "tools/chorus-split/optimizer_state.h"
 #include "tools/common/command_line.h"
+#include "tools/common/manifest.h"
 #include "tools/common/members.h"
 #include "tools/common/run_tool.h"
 
@@ -24,19 +26,22 @@ constexpr const char* kExamples =
 
 struct SplitOptions {
   std::string fused, folder;
-  bool force = false, state_dict = false, json = false;
+  bool force = false, state_dict = false, optimizer_state = false, json = false;
 };
 
 std::optional<SplitOptions> parseSplitOptions(const std::vector<std::string>& arguments) {
   SplitOptions options;
   CommandLine line("chorus-split", "Writes each member of a fused file as a file of its own.",
                    kExamples);
-  line.app.add_option("FUSED", options.fused, "a fused file")->required();
+  line.app.add_option("FUSED", options.fused, "a fused file, or the manifest of several")
+      ->required();
   line.app.add_option("-o,--output", options.folder, "folder for NAME.pt of each member")
       ->required();
   line.app.add_flag("--force", options.force, "replace files that exist");
   line.app.add_flag("--state-dict", options.state_dict,
                     "write state dicts for torch.load, not TorchScript");
+  line.app.add_flag("--optimizer-state", options.optimizer_state,
+                    "also write NAME.optim.pt, a state dict for torch.optim");
   if (!line.parse(arguments)) return std::nullopt;
   options.json = line.json;
   return options;
@@ -77,6 +82,11 @@ class OutputFolder {
   std::vector<fs::path> made_;
 };
 
+/// "members/a.pt" -> "members/a.optim.pt"
+std::string optimizerPath(const std::string& path) {
+  return path.substr(0, path.size() - 3) + ".optim.pt";
+}
+
 std::vector<std::string> outputPaths(const SplitOptions& options, const FusedModel& model) {
   std::vector<std::string> paths;
   std::set<std::string> names;
@@ -86,6 +96,7 @@ std::vector<std::string> outputPaths(const SplitOptions& options, const FusedMod
       throw Refused(error("two members are named '" + printable(name) + "'", Place{options.fused}));
     }
     paths.push_back((fs::path(options.folder) / (name + ".pt")).string());
+    if (options.optimizer_state) paths.push_back(optimizerPath(paths.back()));
   }
   std::vector<std::string> existing;
   for (const std::string& path : paths) {
@@ -118,7 +129,7 @@ c10::Dict<std::string, at::Tensor> stateDict(const FusedModel& model, size_t k) 
 
 /// As torch.save writes a plain dict. torch::jit::pickle_save would add a type tag that torch.load
 /// refuses by default.
-void writeStateDict(const c10::Dict<std::string, at::Tensor>& dict, std::ostream& out) {
+void writePickle(const c10::IValue& dict, std::ostream& out) {
   std::string pickle;
   torch::jit::Pickler pickler([&](const char* bytes, size_t size) { pickle.append(bytes, size); },
                               /*tensor_table=*/nullptr, /*type_renamer=*/nullptr,
@@ -143,7 +154,7 @@ void writeMember(const SplitOptions& options, const FusedModel& model, size_t k,
                  const std::string& path) {
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   if (options.state_dict) {
-    writeStateDict(stateDict(model, k), out);
+    writePickle(stateDict(model, k), out);
   } else {
     const auto record = memberRecord(model, k);
     memberModule(model, k).save(out, torch::jit::ExtraFilesMap(record.begin(), record.end()));
@@ -152,21 +163,53 @@ void writeMember(const SplitOptions& options, const FusedModel& model, size_t k,
   if (!out) throw Refused(error("cannot write: is the disk full?", Place{path}));
 }
 
+void writeOptimizer(const FusedModel& model, size_t k, const std::string& path) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  writePickle(torchOptimizerState(model, k), out);
+  out.close();
+  if (!out) throw Refused(error("cannot write: is the disk full?", Place{path}));
+}
+
+/// One fused file, or those of a manifest.
+std::vector<FusedModel> readModels(const std::string& path) {
+  std::vector<FusedModel> models;
+  if (!isManifest(path)) {
+    models.push_back(readFused(path));
+    return models;
+  }
+  for (const Manifest::Group& group : readManifest(path).groups) {
+    models.push_back(readFused(groupFile(path, group)));
+    if (models.back().member_names != group.members) {
+      throw Refused(error("'" + group.file + "' has other members than the manifest says",
+                          Place{path, "", "", ""}));
+    }
+  }
+  return models;
+}
+
 int split(const std::vector<std::string>& arguments) {
   const auto options = parseSplitOptions(arguments);
   if (!options) return 0;
   requireFolder(*options);
-  const FusedModel model = readFused(options->fused);
-  const std::vector<std::string> paths = outputPaths(*options, model);
+  const std::vector<FusedModel> models = readModels(options->fused);
+  std::vector<std::vector<std::string>> paths;
+  for (const FusedModel& model : models) paths.push_back(outputPaths(*options, model));
   OutputFolder folder(options->folder);
   PendingFiles files;
-  for (size_t k = 0; k < model.k(); ++k) writeMember(*options, model, k, files.stage(paths[k]));
+  const size_t each = options->optimizer_state ? 2 : 1;  // files of a member
+  nlohmann::ordered_json members = nlohmann::ordered_json::array();
+  for (size_t m = 0; m < models.size(); ++m) {
+    for (size_t k = 0; k < models[m].k(); ++k) {
+      const std::string& path = paths[m][each * k];
+      writeMember(*options, models[m], k, files.stage(path));
+      if (options->optimizer_state)
+        writeOptimizer(models[m], k, files.stage(paths[m][each * k + 1]));
+      members.push_back({{"member", models[m].member_names[k]}, {"file", path}});
+    }
+  }
   files.commit();
   folder.keep();
   if (options->json) {
-    nlohmann::ordered_json members = nlohmann::ordered_json::array();
-    for (size_t k = 0; k < model.k(); ++k)
-      members.push_back({{"member", model.member_names[k]}, {"file", paths[k]}});
     std::cout << nlohmann::ordered_json{{"fused", options->fused}, {"members", members}}.dump(2)
               << "\n";
   }
