@@ -54,7 +54,8 @@ bool isOne(const Value* value) {
 /// mul(0.3, x) and add(0.3, x): the number goes second.
 void numberSecond(Node* node, const Numbers& numbers) {
   const std::string op = node->kind().toQualString();
-  const bool commutes = op == "aten::mul" || (op == "aten::add" && isOne(node->input(2)));
+  const bool commutes = op == "aten::mul" ||
+                        (op == "aten::add" && node->inputs().size() == 3 && isOne(node->input(2)));
   if (!commutes || !numbers.slotOf(node->input(0)) || numbers.slotOf(node->input(1))) return;
   Value* number = node->input(0);
   node->replaceInput(0, node->input(1));
