@@ -102,3 +102,31 @@ def test_check_refuses_a_file_with_other_numbers(fused):
         model.chorus.varying_0[1] = 0.75
     model.save(str(folder / "changed.pt"))
     assert "numbers per member" in refused(folder, members, "changed.pt")
+
+
+def test_a_manifest_is_trained_and_split_like_a_file(tmp_path):
+    import numpy as np
+
+    members = files(tmp_path, KINDS)
+    rates = "0.1,0.2,0.3,0.4,0.5,0.6"
+    tool("fuse", *members, "-o", tmp_path / "fused.pt", "--group", "--no-verify")
+    g = np.random.default_rng(0)
+    np.savez(tmp_path / "d.npz", x=g.standard_normal((12, 4)).astype("float32"), y=g.integers(0, 4, 12))
+    how = ["--data", tmp_path / "d.npz", "--batch-size", 4, "--epochs", 2, "--loss", "cross_entropy", "--optimizer", "sgd"]
+    tool("run", tmp_path / "fused.json", *how, "--lr", rates, "-o", tmp_path / "t.pt")
+    assert json.loads((tmp_path / "t.json").read_text())["groups"][1] == {"file": "t.1.pt", "members": ["m0", "m4"]}
+    tool("split", tmp_path / "t.json", "-o", tmp_path / "out")
+    for k, rate in enumerate(rates.split(",")):
+        tool("run", members[k], *how, "--lr", rate, "-o", tmp_path / "alone.pt")
+        alone = torch.jit.load(str(tmp_path / "alone.pt")).state_dict()
+        for name, value in torch.jit.load(str(tmp_path / "out" / f"m{k}.pt")).state_dict().items():
+            torch.testing.assert_close(value, alone[name], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("text, message", [("{", "not a manifest"), ('{"format": 9}', "format 9"),
+                                           ('{"format": 1, "members": ["a"], "groups": []}', "each member into one group"),
+                                           ('{"format": 1, "members": ["a"], "groups": [{"file": "../x.pt", "members": ["a"]}]}', "file name")])
+def test_damaged_manifests_are_refused(tmp_path, text, message):
+    (tmp_path / "bad.json").write_text(text)
+    done = tool("split", tmp_path / "bad.json", "-o", tmp_path / "out", ok=False)
+    assert done.returncode == 1 and message in done.stderr, done.stderr

@@ -3,9 +3,11 @@
 #include "lib/support/atomic_file.h"
 #include "runtime/allocator.h"
 #include "runtime/npz_writer.h"
+#include "tools/chorus-run/manifest_run.h"
 #include "tools/chorus-run/model_file.h"
 #include "tools/chorus-run/report.h"
 #include "tools/chorus-run/training.h"
+#include "tools/common/manifest.h"
 #include "tools/common/report.h"
 #include "tools/common/run_tool.h"
 
@@ -47,11 +49,7 @@ int trainAndWrite(const RunOptions& options, ModelFile& file, const RunData& dat
   return 0;
 }
 
-int run(const std::vector<std::string>& arguments) {
-  auto options = parseRunOptions(arguments);
-  if (!options) return 0;
-  keepFreedMemory();
-  if (options->threads > 0) at::set_num_threads(options->threads);
+int runModel(RunOptions* options) {
   Diagnostics diagnostics;
   ModelFile file = readModel(*options, diagnostics);
   FusedModel& model = file.model;
@@ -70,6 +68,15 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   return trainAndWrite(*options, file, data);
+}
+
+int run(const std::vector<std::string>& arguments) {
+  auto options = parseRunOptions(arguments);
+  if (!options) return 0;
+  keepFreedMemory();
+  if (options->threads > 0) at::set_num_threads(options->threads);
+  if (!isManifest(options->model())) return runModel(&*options);
+  return runManifest(*options, [](RunOptions& group) { return runModel(&group); });
 }
 
 }  // namespace
