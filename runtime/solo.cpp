@@ -151,6 +151,7 @@ SoloMember::SoloMember(const Member& member, std::optional<at::ScalarType> dtype
   {
     at::NoGradGuard no_grad;
     for (const TensorSlot& slot : member.slots) {
+      names_.push_back(slot.name);
       if (slot.role == Role::Constant) {
         tensors_.emplace_back();
         continue;
@@ -177,6 +178,10 @@ std::vector<at::Tensor> SoloMember::forward(const std::vector<at::Tensor>& input
   while (stack.size() < code_->inputs().size())
     stack.push_back(schema.arguments()[stack.size()].default_value().value_or(c10::IValue()));
   torch::jit::GraphExecutor(code_, "solo").run(stack);
+  // `self.buffer = ...` has put another tensor in the place of a slot's.
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].defined()) tensors_[i] = tensorAt(module_, names_[i]);
+  }
   std::vector<at::Tensor> tensors;
   flattenResult(stack.back(), tensors);
   return tensors;

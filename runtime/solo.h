@@ -25,6 +25,7 @@ class SoloMember {
  private:
   torch::jit::Module module_;
   std::shared_ptr<Graph> code_;
+  std::vector<std::string> names_;
   std::vector<at::Tensor> tensors_;
 };
 
