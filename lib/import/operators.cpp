@@ -120,7 +120,10 @@ Value* Specializer::materialize(const AbstractPtr& a, const c10::TypePtr& wanted
     case Abstract::Kind::Tensor:
       return read(a->cell);
     case Abstract::Kind::List: {
-      if (!holdsTensor(a) && !holdsVarying(a)) return graph_->insertConstant(concrete(a, false));
+      // A list of lists is no constant that the IR can print.
+      const bool nested = !a->items.empty() && a->items[0]->kind == Abstract::Kind::List;
+      if (!nested && !holdsTensor(a) && !holdsVarying(a))
+        return graph_->insertConstant(concrete(a, false));
       c10::TypePtr element = elementType(*a);
       if (const auto list = wanted ? wanted->cast<c10::ListType>() : nullptr)
         element = list->getElementType();
