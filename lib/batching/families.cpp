@@ -101,6 +101,13 @@ Value* withDim(RuleContext& context, size_t i) {
   return context.rank(i) == 0 ? context.emit("aten::unsqueeze", {x, 1}) : x;
 }
 
+Value* withDims(RuleContext& context, Value* x, int64_t own, int64_t rank) {
+  if (own == 0 && rank > 0) x = context.emit("aten::unsqueeze", {x, 1});  // [K] -> [K,1]
+  if (own <= 1 && rank > 1) x = context.emit("aten::unsqueeze", {x, 1});  // [K,C] -> [K,1,C]
+  if (own <= 2 && rank > 2) x = context.emit("aten::unsqueeze", {x, -1});
+  return x;
+}
+
 RuleResult restoreRanks(RuleContext& context, const std::vector<Value*>& results) {
   std::vector<Value*> restored;
   for (size_t i = 0; i < results.size(); ++i) {

@@ -52,6 +52,9 @@ RuleRows concatenated(std::initializer_list<RuleRows> parts);
 
 /// A stacked tensor with at least one member dim.  [K] -> [K,1]
 Value* withDim(RuleContext& context, size_t i);
+/// At least `rank` dims behind K, placed as atleast_1d, _2d and _3d do; `own`: the member rank of
+/// the stacked `x`.
+Value* withDims(RuleContext& context, Value* x, int64_t own, int64_t rank);
 /// The results of an op on withDim() operands, as the member's ranks want them.  [K,1] or [K] ->
 /// [K] where rank 0
 RuleResult restoreRanks(RuleContext& context, const std::vector<Value*>& results);

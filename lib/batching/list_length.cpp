@@ -53,7 +53,8 @@ std::optional<size_t> listLength(const Value* list) {
     if (use.user->kind() == c10::prim::ListUnpack) return use.user->outputs().size();
   }
   const std::string op = node->kind().toQualString();
-  if (op == "aten::broadcast_tensors" || op == "aten::meshgrid") return listLength(node->input(0));
+  if (op == "aten::broadcast_tensors" || op == "aten::meshgrid" || op.starts_with("aten::atleast_"))
+    return listLength(node->input(0));
   if (op == "aten::tensor_split" || op == "aten::hsplit" || op == "aten::vsplit" ||
       op == "aten::dsplit") {
     if (const auto places = lengthOfInts(node->input(1))) return *places + 1;

@@ -179,8 +179,25 @@ std::vector<AbstractPtr> Specializer::perform(const Call& given) {
   return tensors ? readMetadata(call) : foldPlain(call);
 }
 
+/// `x.size() == y.size()`: sizes are linear in the batch size, so two that are equal for two batch
+/// sizes are equal for all.
+bool Specializer::areEqualForAll(const Call& call) const {
+  if (call.name != "aten::eq" && call.name != "aten::ne") return false;
+  for (const bool second : {false, true}) {
+    Stack stack;
+    for (const AbstractPtr& a : call.arguments) {
+      if (a->number) return false;
+      stack.push_back(concrete(a, second));
+    }
+    const bool same = stack.size() == 2 && stack[0] == stack[1];
+    if (!same) return false;
+  }
+  return true;
+}
+
 std::vector<AbstractPtr> Specializer::foldPlain(const Call& call) {
   const bool varies = std::any_of(call.arguments.begin(), call.arguments.end(), holdsVarying);
+  if (varies && areEqualForAll(call)) return {plain(call.name == "aten::eq")};
   if (varies) return emit(call);
   Stack stack;
   for (const AbstractPtr& a : call.arguments) stack.push_back(concrete(a, false));
@@ -254,7 +271,9 @@ std::vector<AbstractPtr> Specializer::readContents(const Call& call) {
       made->first = true;
       made->second = false;
     }
-    made->number = tensor;
+    // A number has no history.
+    made->number =
+        at::isFloatingType(dtype) ? emitOne(call.node, "aten::detach", {tensor}) : tensor;
     made->varies = true;
     return {made};
   }

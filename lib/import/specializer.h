@@ -106,6 +106,7 @@ class Specializer {
   std::vector<AbstractPtr> runOperator(const Node& node, const Arguments& arguments);
   std::vector<AbstractPtr> perform(const Call& call);
   std::vector<AbstractPtr> foldPlain(const Call& call);
+  bool areEqualForAll(const Call& call) const;
   std::vector<AbstractPtr> readMetadata(const Call& call);
   std::vector<AbstractPtr> emit(const Call& call);
   std::vector<AbstractPtr> emit(const Node* at, const std::string& name,

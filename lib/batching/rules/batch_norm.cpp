@@ -17,6 +17,7 @@ std::vector<Value*> mergedInputs(RuleContext& context) {
 }
 
 RuleResult batchNorm(RuleContext& context) {
+  if (context.rank(kInput) < 2) return context.decline("a tensor without channels");
   const auto training = context.constant(kTraining);
   if (!training) return context.decline("'training' is computed");
   if (training->toBool() && !context.isNone(3)) {
@@ -46,6 +47,7 @@ RuleResult sharedBatch(RuleContext& context, double momentum) {
 
 // Five results: y, saved mean and inverse deviation [K,C], new running mean and variance [K,C].
 RuleResult functional(RuleContext& context) {
+  if (context.rank(kInput) < 2) return context.decline("a tensor without channels");
   const auto training = context.constant(kTraining);
   if (!training || !training->toBool()) return context.decline("not in training");
   const bool shared =

@@ -17,7 +17,11 @@ bool isStacked(const RuleContext& context, size_t i) {
 RuleResult indexSelect(RuleContext& context) {
   const int64_t rank = context.rank(0);
   const auto dim = context.constantInt(1);
-  if (!dim || rank == 0) return context.decline(dim ? "a tensor without dims" : "computed dim");
+  if (!dim) return context.decline("computed dim");
+  if (rank == 0) {  // a number is a vector of one
+    Value* one = context.emit("aten::gather", {withDim(context, 0), 1, withDim(context, 2)});
+    return restoreRanks(context, {one});
+  }
   const int64_t axis = shiftDim(*dim, rank);
   if (!isStacked(context, 2)) return dimShift()(context);
   Value* x = context.stacked(0);
@@ -26,19 +30,19 @@ RuleResult indexSelect(RuleContext& context) {
 }
 
 /// gather, scatter, scatter_add, scatter_reduce: all tensors have one rank; stacked, they still
-/// have.
+/// have. A number is a vector of one.
 RuleResult alongDim(RuleContext& context) {
   const auto dim = context.constantInt(1);
   if (!dim) return context.decline("computed dim");
   std::vector<Value*> inputs = context.inputs();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!context.isTensor(i)) continue;
-    if (context.rank(i) == 0 || context.rank(i) != context.rank(0))
+    if (std::max<int64_t>(context.rank(i), 1) != std::max<int64_t>(context.rank(0), 1))
       return context.decline("tensors of different ranks");
-    inputs[i] = context.stacked(i);
+    inputs[i] = withDim(context, i);
   }
   inputs[1] = context.constantOf(shiftDim(*dim, context.rank(0)));
-  return stackedResults(context.emitSame(inputs));
+  return restoreRanks(context, context.emitSame(inputs));
 }
 
 /// index_add(x, dim, index, source, alpha), index_copy, index_reduce: with one index for all only
@@ -46,27 +50,30 @@ RuleResult alongDim(RuleContext& context) {
 RuleResult indexedUpdate(RuleContext& context) {
   const auto dim = context.constantInt(1);
   if (!dim) return context.decline("computed dim");
-  if (context.rank(0) == 0 || context.rank(3) != context.rank(0))
+  if (std::max<int64_t>(context.rank(3), 1) != std::max<int64_t>(context.rank(0), 1))
     return context.decline("tensors of different ranks");
+  const bool number = context.rank(0) == 0 || context.rank(3) == 0;  // a vector of one
   const int64_t axis = shiftDim(*dim, context.rank(0));
   std::vector<Value*> inputs = context.inputs();
-  inputs[0] = context.stacked(0);
+  inputs[0] = withDim(context, 0);
   inputs[1] = context.constantOf(axis);
-  inputs[3] = context.stacked(3);
-  if (!isStacked(context, 2)) return stackedResults(context.emitSame(inputs));
-  Value* index = indexLike(context, inputs[3], 2, axis);
+  inputs[3] = withDim(context, 3);
+  if (!isStacked(context, 2) && !number) return stackedResults(context.emitSame(inputs));
+  Value* index = number ? withDim(context, 2) : indexLike(context, inputs[3], 2, axis);
   if (context.has("reduce")) {
     const torch::jit::NamedValue include("include_self",
                                          context.operand(context.indexOf("include_self")).value);
     Value* reduce = context.operand(context.indexOf("reduce")).value;
-    return stackedResults({context.emit(
-        "aten::scatter_reduce", {inputs[0], inputs[1], index, inputs[3], reduce}, {include})});
+    return restoreRanks(
+        context, {context.emit("aten::scatter_reduce",
+                               {inputs[0], inputs[1], index, inputs[3], reduce}, {include})});
   }
   if (!context.has("alpha"))
-    return stackedResults(
-        {context.emit("aten::scatter", {inputs[0], inputs[1], index, inputs[3]})});
+    return restoreRanks(context,
+                        {context.emit("aten::scatter", {inputs[0], inputs[1], index, inputs[3]})});
   Value* source = context.emit("aten::mul", {inputs[3], context.operand(4).value});
-  return stackedResults({context.emit("aten::scatter_add", {inputs[0], inputs[1], index, source})});
+  return restoreRanks(context,
+                      {context.emit("aten::scatter_add", {inputs[0], inputs[1], index, source})});
 }
 
 /// The stacked table of argument 0 as one, and the indices of argument 1 in it: member k's move on

@@ -31,14 +31,6 @@ BatchingRule join(const std::string& op, int64_t extra_rank) {
   };
 }
 
-/// At least `rank` dims behind K, as atleast_1d, _2d and _3d place them.
-Value* withDims(RuleContext& context, Value* x, int64_t own, int64_t rank) {
-  if (own == 0 && rank > 0) x = context.emit("aten::unsqueeze", {x, 1});  // [K] -> [K,1]
-  if (own <= 1 && rank > 1) x = context.emit("aten::unsqueeze", {x, 1});  // [K,C] -> [K,1,C]
-  if (own <= 2 && rank > 2) x = context.emit("aten::unsqueeze", {x, -1});
-  return x;
-}
-
 /// hstack, vstack, dstack: the elements with at least `rank` dims, joined along one of them;
 /// column_stack makes columns of vectors.
 BatchingRule joinAlong(int64_t axis, int64_t rank, bool columns = false) {

@@ -120,7 +120,8 @@ RuleResult countNonzero(RuleContext& context) {
   const auto known = context.constant(context.indexOf("dim"));
   if (!known) return context.decline("computed dim");
   if (!known->isIntList()) return overOne(context);
-  if (known->toIntVector().empty()) return context.decline("no dims");
+  if (known->toIntVector().empty())
+    return stackedResults({context.emit(context.op(), {flat(context), 1})});
   return overList(context);
 }
 

@@ -108,7 +108,7 @@ RuleResult cov(RuleContext& context) {
   if (context.rank(0) == 0 || !dtype || at::isIntegralType(*dtype, true))
     return context.decline("a number, or integers");
   Value* y = covariance(context, context.stacked(0), context.rank(0), context.operand(1).value);
-  if (context.rank(0) == 1) y = context.emit("aten::flatten", {y, 0, -1});  // [K,1,1] -> [K]
+  if (context.outputRank() == 0) y = context.emit("aten::flatten", {y, 0, -1});  // [K,1,1] -> [K]
   return stackedResults({y});
 }
 

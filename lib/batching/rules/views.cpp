@@ -45,7 +45,14 @@ RuleResult expandAs(RuleContext& context) {
 /// repeat(x, repeats), tile(x, dims): K once.
 RuleResult repeat(RuleContext& context) {
   const auto repeats = context.constantInts(1);
-  if (!repeats) return context.decline("computed repeats");
+  if (!repeats) {
+    if (context.op() != "aten::repeat") return context.decline("computed repeats");
+    // One per dim of the result.  [N,1] -> [1,N,1]
+    Value* one = context.intList({context.constantOf(1)});
+    Value* all = context.emit("aten::add", {one, context.operand(1).value});
+    return stackedResults(
+        {context.emit("aten::repeat", {context.stackedAtRank(0, context.outputRank()), all})});
+  }
   std::vector<int64_t> all = *repeats;
   // tile takes fewer repeats than dims: the missing ones are 1, in front.
   const auto rank = static_cast<size_t>(context.outputRank());
@@ -115,13 +122,16 @@ RuleResult sumToSize(RuleContext& context) {
 /// [K,H,W,1]
 BatchingRule atLeast(int64_t rank) {
   return [rank](RuleContext& context) -> RuleResult {
-    if (!context.isTensor(0)) return context.decline("a list of tensors");
-    Value* x = context.stacked(0);
-    const int64_t own = context.rank(0);
-    if (own == 0 && rank > 0) x = context.emit("aten::unsqueeze", {x, 1});
-    if (own <= 1 && rank > 1) x = context.emit("aten::unsqueeze", {x, 1});
-    if (own <= 2 && rank > 2) x = context.emit("aten::unsqueeze", {x, -1});
-    return stackedResults({x});
+    if (context.isTensor(0))
+      return stackedResults({withDims(context, context.stacked(0), context.rank(0), rank)});
+    if (!context.knowsElements(0)) return context.decline("a list of unknown length");
+    std::vector<Value*> raised;
+    for (const Operand& element : context.elements(0)) {
+      const auto own = context.memberRank(element);
+      if (!own) return context.decline("tensors of unknown rank");
+      raised.push_back(withDims(context, context.stackedOf(element), *own, rank));
+    }
+    return stackedResults({context.tensorList(raised)});
   };
 }
 
