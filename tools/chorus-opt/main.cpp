@@ -11,6 +11,7 @@
 #include "lib/support/marker_ops.h"
 #include "tools/chorus-opt/dump.h"
 #include "tools/chorus-opt/expectations.h"
+#include "tools/chorus-opt/ops_table.h"
 #include "tools/chorus-opt/run_graph.h"
 #include "tools/chorus-opt/steps.h"
 #include "tools/chorus-opt/text_ir.h"
@@ -40,7 +41,7 @@ struct Options {
   std::string dump;
   std::vector<std::string> inputs;
   std::vector<std::string> disabled;
-  bool list = false, markdown = false, split = false, verify = false, run = false;
+  bool list = false, ops = false, markdown = false, split = false, verify = false, run = false;
   bool print_after_all = false, print_changed = false, time_passes = false;
   uint64_t seed = 0;
   int64_t members = 2;
@@ -49,7 +50,9 @@ struct Options {
 void addOptions(CLI::App& app, Options& options) {
   app.add_option("FILE", options.file, "text IR; - is standard input");
   app.add_flag("--list", options.list, "print the passes and end");
-  app.add_flag("--markdown", options.markdown, "with --list: as docs/reference/passes.md");
+  app.add_flag("--ops", options.ops, "print what becomes of each operator and end");
+  app.add_flag("--markdown", options.markdown,
+               "with --list or --ops: as docs/reference/passes.md or ops.md");
   app.add_option("--dump", options.dump, "print the canonical graphs of an archive and end");
   app.add_option("--input", options.inputs, "with --dump: as of chorus-fuse");
   app.add_option("--disable", options.disabled, "leave out this optional pass or batching rule");
@@ -193,6 +196,10 @@ int optimise(std::vector<std::string> arguments) {
   if (!cli.parse(arguments)) return 0;
   if (options.list) {
     std::cout << (options.markdown ? passTableMarkdown() : passTableText());
+    return 0;
+  }
+  if (options.ops) {
+    std::cout << (options.markdown ? opsTableMarkdown() : opsTableText());
     return 0;
   }
   if (!options.dump.empty()) return dump(options);
