@@ -167,6 +167,55 @@ def test_log_has_a_line_per_epoch(plain):
     assert [line["epoch"] for line in lines] == [1, 2]
     assert lines[1]["active"] == [False, True, True] and lines[1]["train_loss"][0] is None
     assert all(0 <= value <= 1 for value in lines[0]["val_accuracy"])
+    assert all(0 <= value <= 1 for value in lines[0]["train_accuracy"]) and lines[1]["train_accuracy"][0] is None
+    assert lines[0]["lr"] == LRS
+
+
+def test_the_accuracy_of_training_counts_right_rows(plain):
+    """With a rate of 0 it is the accuracy of the network as it is."""
+    done = tool("run", "fused.pt", "--data", "d.npz", "--lr", "0", "--batch-size", "4", "-o", "t.pt", "--json", cwd=plain)
+    scores = json.loads(tool("run", "fused.pt", "--data", "d.npz", "--evaluate", "--json", cwd=plain).stdout)["members"]
+    for trained_row, row in zip(json.loads(done.stdout)["members"], scores):
+        assert trained_row["train_accuracy"] == pytest.approx(row["accuracy"])
+
+
+def test_a_table_is_the_same_as_options(plain):
+    (plain / "h.csv").write_text('member,lr,momentum,epochs,batch-size,lr-schedule\nm2,0.1,0.9,2,4,exponential:gamma=0.5\n'
+                                 'm0,0.01,0.5,3,4,"step:step_size=1,gamma=0.1"\nm1,0.03,0,1,8,\n')
+    options = ["run", "fused.pt", "--data", "d.npz", "--quiet"]
+    tool(*options, "--hparams", "h.csv", "-o", "table.pt", cwd=plain)
+    tool(*options, "--lr", "0.01,0.03,0.1", "--momentum", "0.5,0,0.9", "--epochs", "3,1,2", "--batch-size", "4,8,4", "--lr-schedule",
+         "step:step_size=1,gamma=0.1;constant;exponential:gamma=0.5", "-o", "options.pt", cwd=plain)
+    assert (plain / "table.pt").read_bytes() == (plain / "options.pt").read_bytes()
+
+
+def test_replicas_draw_their_own_masks(dropout):
+    tool("fuse", "m0.pt", "--replicate", "3", "-o", "copies.pt", "--loss", "cross_entropy", "--optimizer", "sgd", "--lr", "0.1", cwd=dropout)
+    tool("run", "copies.pt", "--data", "d.npz", "--epochs", "2", "--batch-size", "4", "--quiet", "-o", "copies_t.pt", cwd=dropout)
+    tool("split", "copies_t.pt", "-o", "copies", "--force", cwd=dropout)
+    copies = [state(torch.jit.load(dropout / "copies" / f"m0.{k}.pt")) for k in MEMBERS]
+    assert different(copies[0], copies[1]) and different(copies[1], copies[2]) and different(copies[0], copies[2])
+
+
+def test_stacked_inputs_are_each_members_own(plain):
+    arrays = np.load(plain / "d.npz")
+    x = np.stack([arrays["x"] + k for k in MEMBERS])
+    y = np.stack([(arrays["y"] + k) % 3 for k in MEMBERS])
+    np.savez(plain / "stacked.npz", x=x, y=y)
+    tool("run", "fused.pt", "--data", "stacked.npz", "--inputs", "stacked", "--epochs", "2", "--batch-size", "4", "--quiet", "-o", "s.pt", cwd=plain)
+    tool("split", "s.pt", "-o", "members", "--force", cwd=plain)
+    for k in MEMBERS:
+        np.savez(plain / "mine.npz", x=x[k], y=y[k])
+        tool("run", f"m{k}.pt", "--data", "mine.npz", "--epochs", "2", "--batch-size", "4", "--quiet", "-o", "solo.pt", "--loss", "cross_entropy",
+             "--optimizer", "sgd", "--lr", LRS[k], "--momentum", "0.9", cwd=plain)
+        assert_close(state(torch.jit.load(plain / "members" / f"m{k}.pt")), state(torch.jit.load(plain / "solo.pt")))
+
+
+def test_split_says_that_its_output_is_a_folder(plain):
+    done = tool("split", "fused.pt", "-o", "fused.pt", ok=False, cwd=plain)
+    assert done.returncode == 2
+    assert done.stderr == ("error: -o is a folder for one file per member, but 'fused.pt' is the fused file itself\n"
+                           "  help: chorus-split fused.pt -o members/\n")
 
 
 def test_state_dicts_load_in_pytorch(plain):
