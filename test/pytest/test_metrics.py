@@ -1,0 +1,76 @@
+"""--metric against scikit-learn, per member and over uneven batches."""
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from sklearn import metrics
+from torch import nn
+
+from chorus_testing import export, tool
+
+N = 23
+
+
+def evaluated(folder, build, y, loss, names):
+    x = torch.randn(N, 4, generator=torch.Generator().manual_seed(5))
+    np.savez(folder / "d.npz", x=x.numpy(), y=y)
+    nets = []
+    for k in range(3):
+        torch.manual_seed(k)
+        nets.append(build())
+        export(nets[-1], folder / f"m{k}.pt", x)
+    tool("fuse", "m0.pt", "m1.pt", "m2.pt", "-o", "f.pt", "--loss", loss, cwd=folder)
+    done = tool("run", "f.pt", "--data", "d.npz", "--evaluate", "--json", "--batch-size", "5", "--metric", names, cwd=folder)
+    with torch.no_grad():
+        return json.loads(done.stdout)["members"], [net(x).numpy() for net in nets]
+
+
+def test_classes(tmp_path):
+    y = np.random.RandomState(1).randint(0, 4, N)
+    rows, outputs = evaluated(tmp_path, lambda: nn.Linear(4, 4), y, "cross_entropy", "accuracy,top2,f1,auroc,perplexity")
+    for row, o in zip(rows, outputs):
+        shares = torch.from_numpy(o).double().softmax(1).numpy()
+        shares /= shares.sum(1, keepdims=True)
+        assert row["accuracy"] == pytest.approx(metrics.accuracy_score(y, o.argmax(1)))
+        assert row["top2"] == pytest.approx(metrics.top_k_accuracy_score(y, o, k=2))
+        assert row["f1"] == pytest.approx(metrics.f1_score(y, o.argmax(1), average="macro"))
+        assert row["auroc"] == pytest.approx(metrics.roc_auc_score(y, shares, multi_class="ovr"), rel=1e-6)
+        assert row["perplexity"] == pytest.approx(math.exp(metrics.log_loss(y, shares)), rel=1e-5)
+
+
+def test_two_classes(tmp_path):
+    y = np.random.RandomState(2).randint(0, 2, N)
+    rows, outputs = evaluated(tmp_path, lambda: nn.Linear(4, 2), y, "cross_entropy", "f1,auroc")
+    for row, o in zip(rows, outputs):
+        assert row["auroc"] == pytest.approx(metrics.roc_auc_score(y, o[:, 1] - o[:, 0]))
+        assert row["f1"] == pytest.approx(metrics.f1_score(y, o.argmax(1), average="macro"))
+
+
+def test_one_logit(tmp_path):
+    y = np.random.RandomState(3).randint(0, 2, (N, 1)).astype("f4")
+    rows, outputs = evaluated(tmp_path, lambda: nn.Linear(4, 1), y, "bce_with_logits", "f1,auroc")
+    for row, o in zip(rows, outputs):
+        assert row["auroc"] == pytest.approx(metrics.roc_auc_score(y[:, 0], o[:, 0]))
+        assert row["f1"] == pytest.approx(metrics.f1_score(y[:, 0], o[:, 0] > 0))
+
+
+def test_numbers(tmp_path):
+    y = np.random.RandomState(4).randn(N, 3).astype("f4")
+    rows, outputs = evaluated(tmp_path, lambda: nn.Linear(4, 3), y, "l1", "mse,mae,r2")
+    for row, o in zip(rows, outputs):
+        assert row["mse"] == pytest.approx(metrics.mean_squared_error(y, o), rel=1e-5)
+        assert row["mae"] == pytest.approx(metrics.mean_absolute_error(y, o), rel=1e-5)
+        assert row["r2"] == pytest.approx(metrics.r2_score(y, o), rel=1e-5)
+
+
+@pytest.mark.parametrize("names,code,message", [
+    ("acuracy", 2, "there is no metric 'acuracy'; did you mean 'accuracy'?"),
+    ("accuracy", 1, "the metric 'accuracy' is for class numbers"),
+])
+def test_metrics_that_do_not_fit_are_refused(tmp_path, names, code, message):
+    export(nn.Linear(4, 3), tmp_path / "m.pt", torch.zeros(2, 4))
+    np.savez(tmp_path / "d.npz", x=np.zeros((5, 4), "f4"), y=np.zeros((5, 3), "f4"))
+    done = tool("run", "m.pt", "--data", "d.npz", "--loss", "mse", "--evaluate", "--metric", names, ok=False, cwd=tmp_path)
+    assert done.returncode == code and message in done.stderr
