@@ -228,9 +228,15 @@ std::vector<AbstractPtr> Specializer::reshapeInPlace(const Call& call) {
 /// `torch.add(a, b, out=c)`
 std::vector<AbstractPtr> Specializer::writeOut(const Call& call, size_t out) {
   const AbstractPtr target = call.arguments.at(out);
+  // A trace forgets no_grad, but autograd refuses 'out': so the code had no history here. And what
+  // it writes to a buffer in train mode (the power iteration of spectral_norm) it reads in eval.
+  const ModeReading& mode = request_.mode;
+  if (mode.baked && !mode.training && !mode.as_traced && target->cell->slot) return {target};
   Arguments arguments = call.arguments;
   arguments.erase(arguments.begin() + static_cast<int64_t>(out));
-  const AbstractPtr result = emitOne(call.node, call.name, arguments);
+  AbstractPtr result = emitOne(call.node, call.name, arguments);
+  if (mode.baked && at::isFloatingType(result->cell->first.scalar_type()))
+    result = emitOne(call.node, "aten::detach", {result});
   if (result->cell->first.sizes() != target->cell->first.sizes()) {
     refuseUnsupported(call.node, call.name + " with an 'out' of another shape");
   }

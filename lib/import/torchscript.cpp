@@ -334,6 +334,9 @@ Member importTorchScript(const std::string& path, const ImportOptions& options) 
   }
   adopt(member.train, std::move(train));
   adopt(member.eval, std::move(eval));
+  // A trace of the training step moves its buffers in eval mode too; the eval graph does not.
+  if (member.traced && !request.mode.as_traced && member.train.updates != member.eval.updates)
+    member.code_evaluates = false;
   writeTraceNumbers(member);
   warnOfTracedAverages(member);
   member.seed = storedSeed(memberRecordOf(path)).value_or(seedOf(member));

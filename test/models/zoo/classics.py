@@ -19,7 +19,7 @@ class WaveNet(nn.Module):
         x = self.begin(x)
         skips = 0
         for i, (f, g, m) in enumerate(zip(self.filters, self.gates, self.mixes)):
-            padded = F.pad(x, (2 ** i, 0))
+            padded = F.pad(x, [1 << i, 0])
             y = m(torch.tanh(f(padded)) * torch.sigmoid(g(padded)))
             skips = skips + y
             x = x + y
@@ -63,7 +63,7 @@ class GraphLayer(nn.Module):
         self.head = nn.Linear(width, 2)
 
     def forward(self, x):
-        source, target = self.edges
+        source, target = self.edges[0], self.edges[1]
         messages = torch.relu(self.message(torch.cat([x[:, source], x[:, target]], -1)))
         total = torch.zeros_like(x).index_add(1, target, messages)
         degree = torch.zeros(x.size(1), dtype=x.dtype).index_add(0, target, torch.ones(target.size(0), dtype=x.dtype))

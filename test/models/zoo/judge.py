@@ -140,6 +140,7 @@ def compare(net, folder, batches):
     fused.eval()
     with torch.no_grad():
         evaluated = fused(*batches[0])
+        ours = {n: t for n, t in state(fused).items() if not n.startswith("chorus.")}
         stacked = fused(*[torch.stack([x] * K) for x in batches[0]])
     for k in range(K):
         alone, noisy = seeded(net.build, k, net.dtype), nudged(seeded(net.build, k, net.dtype))
@@ -155,7 +156,7 @@ def compare(net, folder, batches):
                 end, noisy_end = leaves(alone.eval()(*batches[0])), leaves(noisy.eval()(*batches[0]))
         for what, got in (("eval", evaluated), ("eval, stacked input", stacked)):
             assert_close(named(slices(got, k), what), named(end, what), tolerance, named(noisy_end, what), what=f"member {k}")
-        mine = {n: t[k] if n not in fused.shared_names else t for n, t in state(fused).items() if not n.startswith("chorus.")}
+        mine = {n: t[k] if n not in fused.shared_names else t for n, t in ours.items()}
         want = state(alone)
         missing = sorted(set(mine) - set(want))
         assert not missing, f"the fused file has tensors of its own: {missing}"

@@ -70,11 +70,11 @@ class Unused(nn.Module):
         self.a, self.never, self.frozen = linear(), nn.Conv2d(C, C, 3), linear()
         self.nothing = nn.Parameter(torch.randn(C))
         self.frozen.requires_grad_(False)
-        self.half = linear()
-        self.half.bias.requires_grad_(False)
+        self.last = linear()
+        self.last.bias.requires_grad_(False)
 
     def forward(self, x):
-        return self.half(torch.tanh(self.frozen(self.a(x))))
+        return self.last(torch.tanh(self.frozen(self.a(x))))
 
 
 class Pair(NamedTuple):
@@ -183,23 +183,23 @@ class Promotes(nn.Module):
     def __init__(self):
         super().__init__()
         self.inner = nn.Linear(C, C)
-        self.register_buffer("double", torch.tensor(0.5, dtype=torch.float64))
-        self.register_buffer("int", torch.tensor(3))
+        self.register_buffer("wide", torch.tensor(0.5, dtype=torch.float64))
+        self.register_buffer("times", torch.tensor(3))
         self.scale = nn.Parameter(torch.tensor(0.3))
 
-    def _apply(self, fn, recurse=True):  # .to(dtype) leaves the buffer double
-        double = self.double
+    def _apply(self, fn, recurse=True):  # .to(dtype) leaves the buffer in double precision
+        wide = self.wide
         super()._apply(fn, recurse)
-        self.double = double
+        self.wide = wide
         return self
 
     def forward(self, x):
         y = self.inner(x.float()).float()
-        a = y * self.double
-        b = torch.where(y > 0, y, self.double.to(y.dtype))
-        c = (y * 10).to(torch.int32) * self.int
+        a = y * self.wide
+        b = torch.where(y > 0, y, self.wide.to(y.dtype))
+        c = (y * 10).to(torch.int32) * self.times
         d = torch.stack([y, y * self.scale])
-        e = torch.maximum(y, self.scale) + torch.clamp(y, max=self.double)
+        e = torch.maximum(y, self.scale) + torch.clamp(y, max=self.wide)
         return a.to(x.dtype), b, c, d, e.to(x.dtype)
 
 
@@ -242,7 +242,6 @@ NETS = {
     "weight_norm, old, dim None": Net(parametrized(lambda: old_weight_norm(linear(), dim=None)), rows(C)),
     "weight_norm, old, conv": Net(lambda: nn.Sequential(old_weight_norm(nn.Conv1d(C, C, 1)), nn.Flatten(), nn.Linear(9, 2)),
                                   rows(C, C)),
-    "weight_norm, old, script": Net(parametrized(lambda: old_weight_norm(linear())), rows(C), "script"),
     "weight_norm": Net(parametrized(lambda: parametrizations.weight_norm(linear())), rows(C)),
     "spectral_norm, old": Net(parametrized(lambda: old_spectral_norm(linear())), rows(C)),
     "spectral_norm": Net(parametrized(lambda: parametrizations.spectral_norm(linear())), rows(C)),
@@ -257,12 +256,11 @@ NETS = {
     "autocast": Net(Autocast, rows(C), dtype=torch.float32),
     "autocast, script": Net(Autocast, rows(C), "script", dtype=torch.float32),
     "bf16": Net(lambda: nn.Sequential(nn.Linear(C, C), nn.GELU(), nn.Linear(C, C)), rows(C), dtype=torch.bfloat16),
-    "complex weights": net(lambda net, x: torch.view_as_real((x + 0j) @ net.w).flatten(1),
-                           {"w": lambda: torch.randn(C, C, dtype=torch.complex128)}),
+    "complex weights": net(lambda net, x: torch.view_as_real((x + 0j) @ torch.view_as_complex(net.w)).flatten(1),
+                           {"w": lambda: torch.randn(C, C, 2)}),
     "one dim": net(lambda net, x: (x * net.w).sum(-1), {"w": lambda: torch.randn(C)}),
     "constant output": net(lambda net, x: (x @ net.w, x * 2), {"w": lambda: torch.randn(C, C)}),
     "output is a parameter": net(lambda net, x: (x @ net.w, net.w), {"w": lambda: torch.randn(C, C)}),
-    "buffer moves": Net(lambda: Moving(), rows(C)),
     "buffer moves, script": Net(lambda: Moving(), rows(C), "script"),
 }
 
