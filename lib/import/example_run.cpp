@@ -35,6 +35,11 @@ c10::IValue withoutData(const c10::IValue& value) {
   });
 }
 
+bool anyTensor(const Stack& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const c10::IValue& value) { return value.isTensor(); });
+}
+
 bool anyMeta(const Stack& inputs) {
   bool found = false;
   for (const c10::IValue& value : inputs) {
@@ -159,7 +164,9 @@ Stack runOnExamples(const Node* node, Stack inputs, bool second) {
   const bool creates =
       std::any_of(node->outputs().begin(), node->outputs().end(),
                   [](const Value* v) { return v->type()->isSubtypeOf(*c10::TensorType::get()); });
-  for (c10::IValue& value : inputs) value = creates ? onMeta(value) : value;
+  // A known number stays one on any device.
+  const bool known = anyTensor(inputs) && !anyMeta(inputs);
+  for (c10::IValue& value : inputs) value = creates && !known ? onMeta(value) : value;
   if (anyMeta(inputs)) {
     for (c10::IValue& value : inputs) value = withoutData(value);
   }
