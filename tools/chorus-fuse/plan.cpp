@@ -1,5 +1,7 @@
 #include "tools/chorus-fuse/plan.h"
 
+#include "lib/export/varying.h"
+#include "tools/chorus-fuse/estimate.h"
 #include "tools/common/terminal.h"
 
 namespace chorus {
@@ -41,6 +43,54 @@ std::string plural(size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+std::string valueText(const at::Tensor& value) {
+  if (!value.is_floating_point()) return std::to_string(value.item<int64_t>());
+  return numberText(value.item<double>(), 6);
+}
+
+/// "varies: dropout 'p': 0.1, 0.2, 0.5": at most eight values.
+std::string variesText(const FusedModel& model) {
+  std::string text;
+  for (const VaryingNumber& number : model.varying) {
+    text += "varies: " + varyingTitle(model, number) + ": ";
+    const int64_t shown = std::min<int64_t>(number.values.numel(), 8);
+    for (int64_t k = 0; k < shown; ++k) text += (k ? ", " : "") + valueText(number.values[k]);
+    text += shown < number.values.numel() ? ", ...\n" : "\n";
+  }
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorSlot& slot = model.prototype.slots[i];
+    if (slot.role == Role::Constant && model.stacked[i])
+      text += "varies: constant tensor '" + slot.name + "'\n";
+  }
+  return text;
+}
+
+nlohmann::json varyingJson(const FusedModel& model) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const VaryingNumber& number : model.varying) {
+    nlohmann::json values = nlohmann::json::array();
+    for (int64_t k = 0; k < number.values.numel(); ++k)
+      values.push_back(valueText(number.values[k]));
+    list.push_back({{"title", varyingTitle(model, number)}, {"values", values}});
+  }
+  return list;
+}
+
+std::vector<std::string> sharedNames(const FusedModel& model) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const TensorSlot& slot = model.prototype.slots[i];
+    if (slot.role != Role::Constant && !model.stacked[i]) names.push_back(slot.name);
+  }
+  return names;
+}
+
+std::string sharedText(const FusedModel& model) {
+  const std::vector<std::string> names = sharedNames(model);
+  if (names.empty()) return "";
+  return plural(names.size(), "tensor") + " shared by all members, e.g. '" + names[0] + "'\n";
+}
+
 }  // namespace
 
 std::string planText(const FusedModel& model, const std::vector<Decision>& decisions) {
@@ -68,7 +118,8 @@ std::string planText(const FusedModel& model, const std::vector<Decision>& decis
   std::string text = plural(model.k(), "member") + " proved equal, " +
                      std::to_string(sizes.parameters) + " parameters, " +
                      numberText(static_cast<double>(sizes.bytes) / 1e6, 3) + " MB in all\n";
-  return text + format(table);
+  text += variesText(model) + sharedText(model);
+  return text + toText(estimate(model, model.prototype.example_batch)) + format(table);
 }
 
 nlohmann::json planJson(const FusedModel& model, const std::vector<Decision>& decisions) {
@@ -77,6 +128,9 @@ nlohmann::json planJson(const FusedModel& model, const std::vector<Decision>& de
                          {"members", model.member_names},
                          {"parameters", sizes.parameters},
                          {"bytes", sizes.bytes},
+                         {"estimate", toJson(estimate(model, model.prototype.example_batch))},
+                         {"varying", varyingJson(model)},
+                         {"shared", sharedNames(model)},
                          {"nodes", nlohmann::json::array()}};
   for (const Decision& decision : decisions) {
     nlohmann::json node = {
