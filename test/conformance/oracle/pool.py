@@ -5,6 +5,7 @@ import multiprocessing.connection
 import time
 
 LIMIT_S = 300  # for one entry
+ENTRIES_EACH = 60  # TorchScript never forgets a trace: a worker that has seen so many makes room for another
 
 
 def entries(module):
@@ -26,10 +27,10 @@ class _Worker:
         self.process = multiprocessing.get_context("fork").Process(target=_work, args=(theirs, module), daemon=True)
         self.process.start()
         theirs.close()
-        self.name, self.since = None, 0.0
+        self.name, self.since, self.given = None, 0.0, 0
 
     def give(self, name, limit, seed):
-        self.name, self.since = name, time.time()
+        self.name, self.since, self.given = name, time.time(), self.given + 1
         self.connection.send((name, limit, seed))
 
     def stop(self):
@@ -64,7 +65,8 @@ def check(module, names, limit, seed, jobs):
                 result = _crash(f"no end after {LIMIT_S} s")
             else:
                 continue
-            if result["status"] == "crashed" and result["samples"] == 0 and result["runs"] == 0:
+            dead = result["status"] == "crashed" and result["samples"] == 0 and result["runs"] == 0
+            if dead or worker.given >= ENTRIES_EACH:
                 worker.stop()
                 workers[i] = worker = _Worker(module)
             worker.name = None
