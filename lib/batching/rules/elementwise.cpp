@@ -45,7 +45,7 @@ RuleRows elementwise() {
              {"isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "signbit",
               "logical_not", "bitwise_not", "nan_to_num"}),
       rowsOf("elementwise", conversion,
-             {"clone", "contiguous", "to", "type_as", "detach", "alias", "lift_fresh",
+             {"clone", "chalf", "contiguous", "to", "type_as", "detach", "alias", "lift_fresh",
               "lift_fresh_copy", "_to_copy", "detach_copy", "alias_copy"}),
       rowsOf("elementwise", onMatrices, {"tril", "triu"}),
   });

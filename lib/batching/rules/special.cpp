@@ -38,7 +38,7 @@ RuleRows special() {
       // The last dim of a real view, if any, stays the last.
       rowsOf("elementwise", one,
              {"conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj", "resolve_neg",
-              "_neg_view", "real", "imag", "angle", "chalf", "view_as_real", "view_as_complex",
+              "_neg_view", "real", "imag", "angle", "view_as_real", "view_as_complex",
               "view_as_real_copy", "view_as_complex_copy", "frexp"}),
       rowsOf("broadcasting", several,
              {"special_zeta",

@@ -15,11 +15,11 @@ def _each(status, reason, *names):
 
 OPS = {
     **_each("refused", _MEMORY, "as_strided", "as_strided.partial_views", "as_strided_copy", "as_strided_scatter"),
-    **_each("refused", _VALUES, "__getitem__", "argwhere", "nonzero", "narrow", "nn.functional.one_hot", "repeat_interleave",
-            "tensor_split"),
+    **_each("refused", _VALUES, "__getitem__", "argwhere", "bincount", "masked_select", "nonzero", "narrow", "nn.functional.one_hot", "repeat_interleave",
+            "tensor_split", "unique", "unique_consecutive"),
     **_each("refused", "writes its arguments; networks use batch_norm", "_batch_norm_with_update", "_native_batch_norm_legit"),
-    **_each("per member", _VALUES, "masked_select", "nonzero_static", "unique", "unique_consecutive"),
-    **_each("per member", _COUNTS, "bincount", "histc", "histogram", "histogramdd"),
+    **_each("per member", _VALUES, "nonzero_static"),
+    **_each("per member", _COUNTS, "histc", "histogram", "histogramdd"),
     **_each("per member", _INTERNAL, "_chunk_cat", "_segment_reduce.lengths", "_segment_reduce.offsets",
             "_unsafe_masked_index", "_unsafe_masked_index_put_accumulate", "hash_tensor", "native_layer_norm", "native_batch_norm", "new_empty_strided"),
     **_each("per member", "the gradient over all elements splits ties, that along one dim does not", "median", "nanmedian"),
