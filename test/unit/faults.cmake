@@ -4,6 +4,7 @@ foreach(pair
         "swap_members Module.TrainStepEqualsTrainingEachMemberAlone"
         "stats_unmoved Module.BuffersMoveInTrainModeOnly"
         "moments_ignore_active Module.InactiveMembersKeepEveryByte"
+        "varying_of_member_zero Varying.MembersMoveByTheirOwnRates"
         "lr_of_member_zero Optimizer.TwoStepsOfAdamW")
   separate_arguments(words UNIX_COMMAND "${pair}")
   list(GET words 0 fault)

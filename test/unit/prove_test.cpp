@@ -360,19 +360,20 @@ TEST(ProveSize, DeepGraphsDoNotRecurse) {
   EXPECT_LT(secondsOf([&] { proved({member, member}); }), 10.0);
 }
 
-TEST(ProveInput, ControlFlowIsAnInternalError) {
+TEST(ProveInput, BlocksOfABranchArePartOfTheProof) {
   const std::string text =
-      "graph(%x : Tensor):\n  %t : bool = prim::Constant[value=1]()\n  %y : Tensor = prim::If(%t)\n"
-      "    block0():\n      -> (%x)\n    block1():\n      -> (%x)\n  return (%y)\n";
-  const std::vector<Member> members = {memberOf(netOf(text, {}), "m0"),
-                                       memberOf(netOf(text, {}), "m1")};
-  try {
-    prove(members);
-    FAIL();
-  } catch (const Refused& refused) {
-    EXPECT_EQ(refused.exitCode(), 70);
-  }
-  EXPECT_NE(checkCertificate({std::vector<MemberMap>(2), {}, {}}, members), "");
+      "graph(%x : Tensor):\n  %b : Tensor = aten::isnan(%x)\n  %n : Tensor = aten::any(%b)\n"
+      "  %t : bool = aten::Bool(%n)\n  %y : Tensor = prim::If(%t)\n"
+      "    block0():\n      %r : Tensor = aten::relu(%x)\n      -> (%r)\n"
+      "    block1():\n      %s : Tensor = aten::tanh(%x)\n      -> (%s)\n  return (%y)\n";
+  const Member member = memberOf(netOf(text, {}), "m0");
+  EXPECT_TRUE(equal(member, memberOf(netOf(text, {}), "m1")));
+  EXPECT_FALSE(equal(member, memberOf(netOf(replaced(text, "relu", "sigmoid"), {}), "m1")));
+  const std::string exchanged =
+      replaced(replaced(replaced(text, "aten::relu", "aten::X"), "aten::tanh", "aten::relu"),
+               "aten::X", "aten::tanh");
+  EXPECT_FALSE(equal(member, memberOf(netOf(exchanged, {}), "m1")));
+  EXPECT_NE(checkCertificate({std::vector<MemberMap>(2), {}, {}}, {member, member}), "");
 }
 
 }  // namespace

@@ -157,15 +157,6 @@ void checkInterface(const Member& a, const Member& b) {
   require(a.output == b.output, {"the results are arranged differently"});
 }
 
-uint64_t tensorHash(const Member& member, const std::vector<uint32_t>& slots) {
-  uint64_t hash = 0;
-  for (const uint32_t slot : slots) {
-    const TensorSlot& tensor = member.slots[slot];
-    if (tensor.role == Role::Constant) hash = mix(hash, hashOf(tensor.value));
-  }
-  return hash;
-}
-
 void checkMember(const Certificate& certificate, const std::vector<Member>& members, size_t k,
                  const Table& train, const Table& eval, const Listed& listed,
                  std::vector<size_t>& differing) {
@@ -183,7 +174,10 @@ void checkMember(const Certificate& certificate, const std::vector<Member>& memb
   checkNodes(in_eval, "eval graph: ");
   checkResults(in_eval, "eval graph: ");
   require(in_train.met + in_eval.met == listed.size(), {"an attribute where there is none"});
-  require(map.tensor_hash == tensorHash(b, map.slots), {"other hash of the constants"});
+  uint64_t hash = 0;
+  for (const uint32_t slot : map.slots)
+    if (b.slots[slot].role == Role::Constant) hash = mix(hash, hashOf(b.slots[slot].value));
+  require(map.tensor_hash == hash, {"other hash of the constants"});
 }
 
 /// Attributes and constants are listed in order, once, and only if they differ.

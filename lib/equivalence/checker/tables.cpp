@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <set>
 
 #include "chorus/varying_policy.h"
@@ -183,6 +184,27 @@ Table tableOf(const Member& member, const CanonicalGraph& canonical) {
   }
   markLive(table);
   return table;
+}
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+  uint64_t x = (std::rotl(hash, 23) + 0x9e3779b97f4a7c15) ^ word;
+  x *= 0xff51afd7ed558ccd;
+  x ^= x >> 32;
+  x *= 0xc4ceb9fe1a85ec53;
+  return x ^ (x >> 29);
+}
+
+uint64_t hashOf(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous();
+  const auto* bytes = static_cast<const char*>(plain.const_data_ptr());
+  uint64_t hash = mix(0, static_cast<uint64_t>(plain.scalar_type())), content = 0;
+  for (const int64_t size : plain.sizes()) hash = mix(hash, static_cast<uint64_t>(size));
+  for (size_t at = 0; at < plain.nbytes(); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + at, std::min<size_t>(8, plain.nbytes() - at));
+    content = mix(content, word);
+  }
+  return mix(hash, mix(content, plain.nbytes()));
 }
 
 }  // namespace chorus::checker
