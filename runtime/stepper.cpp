@@ -70,7 +70,8 @@ Stepper::Stepper(FusedModel& model, const TrainOptions& options, RunState& state
       now_(*model.optimizer),
       kernel_(hasUpdateKernel(model)),
       slots_(trainableSlots(model)),
-      active_(model.k(), true) {}
+      active_(model.k(), true),
+      warned_(model.k(), false) {}
 
 Executor& Stepper::executorOf(const SubGroup& group) {
   Part& part = parts_[{group.begin, group.count}];
@@ -156,31 +157,44 @@ StepResult Stepper::compute(const SubGroup& group, const Batch& batch) {
 }
 
 void Stepper::report(size_t k, const char* what, Diagnostics& diagnostics) {
-  if (!state_.ends[k].reason.empty()) return;
-  const bool skips = options_.on_nan == OnNan::Skip;
-  state_.ends[k].reason = std::string(what) + " not finite";
+  if (!state_.ends[k].reason.empty() || warned_[k]) return;
+  warned_[k] = true;
+  const bool goes_on = options_.on_nan == OnNan::Continue, skips = options_.on_nan == OnNan::Skip;
+  if (!goes_on) state_.ends[k].reason = std::string(what) + " not finite";
   diagnostics.add(warning(std::string("the ") + what + " of member " + std::to_string(k) + " ('" +
                           model_.member_names[k] + "') is not finite in epoch " +
                           std::to_string(state_.epoch + 1) + ", step " +
                           std::to_string(state_.step + 1) +
-                          (skips ? "; it leaves out such updates" : "; it trains no further")));
+                          (goes_on ? ""
+                           : skips ? "; it leaves out such updates"
+                                   : "; it trains no further")));
 }
 
 std::vector<bool> Stepper::judge(const SubGroup& group, const StepResult& result,
                                  Diagnostics& diagnostics) {
   const at::Tensor losses = result.losses.to(at::kCPU, at::kDouble).contiguous();
-  const std::vector<bool> finite = finiteMembers(result.gradients, group.count);
+  // What goes on anyway needs no look at its gradients.
+  const bool goes_on = options_.on_nan == OnNan::Continue;
+  const bool scaled = options_.amp == at::kHalf;
+  const std::vector<bool> finite = goes_on && !scaled
+                                       ? std::vector<bool>(group.count, true)
+                                       : finiteMembers(result.gradients, group.count);
   std::vector<bool> good;
   for (size_t i = 0; i < group.count; ++i) {
     const size_t k = group.begin + i;
     const bool loss = std::isfinite(losses.data_ptr<double>()[i]);
     good.push_back(active_[k] && loss && finite[i]);
     if (!active_[k] || good.back()) continue;
+    if (goes_on && !scaled) {
+      good.back() = true;
+      report(k, "loss", diagnostics);
+      continue;
+    }
     state_.spoiled[k] = true;
     // An overflow of scaled gradients is what the scale is for.
-    if (options_.amp == at::kHalf && loss) continue;
+    if (scaled && loss) continue;
     report(k, loss ? "gradient" : "loss", diagnostics);
-    if (options_.on_nan == OnNan::Skip || fault("nan_goes_on")) continue;
+    if (goes_on || options_.on_nan == OnNan::Skip || fault("nan_goes_on")) continue;
     active_[k] = false;
     state_.alive[k] = false;
   }

@@ -52,6 +52,7 @@ class Stepper {
   bool kernel_;
   std::vector<size_t> slots_;
   std::vector<bool> active_;  ///< in this epoch, and not marked since
+  std::vector<bool> warned_;  ///< of members that go on
   struct Part {
     std::unique_ptr<Executor> executor;
     int64_t version = -1;

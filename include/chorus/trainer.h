@@ -20,9 +20,9 @@ namespace chorus {
 
 enum class Shuffle { Shared, Member, None };
 
-/// What becomes of a member whose loss or gradient is not finite: it keeps every byte from then on;
-/// it leaves out the update; the run ends.
-enum class OnNan { Freeze, Skip, Stop };
+/// What becomes of a member whose loss or gradient is not finite: it goes on as in PyTorch; it
+/// keeps every byte from then on; it leaves out the update; the run ends.
+enum class OnNan { Continue, Freeze, Skip, Stop };
 
 struct TrainOptions {
   std::vector<int64_t> epochs;      ///< a member whose epochs are over keeps every byte
@@ -31,9 +31,10 @@ struct TrainOptions {
   Shuffle shuffle = Shuffle::Shared;
   uint64_t seed = 0;
   int64_t accumulate = 1;  ///< micro-batches per update; their mean counts
-  std::vector<double> clip_norm;   ///< as torch.nn.utils.clip_grad_norm_ over the member's parameters
+  std::vector<double>
+      clip_norm;  ///< as torch.nn.utils.clip_grad_norm_ over the member's parameters
   std::vector<double> clip_value;  ///< as clip_grad_value_
-  OnNan on_nan = OnNan::Freeze;
+  OnNan on_nan = OnNan::Continue;
   std::vector<Schedule> schedules;
   /// Rows that a member trains on, and those that it is scored on: int64, with repeats; else all.
   std::vector<at::Tensor> rows, validation_rows;
@@ -70,8 +71,8 @@ struct EpochResult {
 
 /// How a member's training ended.
 struct MemberEnd {
-  std::string reason;  ///< "" (all epochs), "stopped early", "not finite", ...
-  int64_t epochs = 0;  ///< that it took part in
+  std::string reason;      ///< "" (all epochs), "stopped early", "not finite", ...
+  int64_t epochs = 0;      ///< that it took part in
   int64_t best_epoch = 0;  ///< whose state it has, where the best is restored; else 0
 };
 
@@ -93,9 +94,10 @@ struct TrainObserver {
   std::function<void(const FusedModel& model, bool urgent)> checkpoint;
 };
 
-/// Trains `model` in place (tensors, optimizer state, step). Its loss and optimizer must be set. Goes
-/// on where `model.info["run"]` says, if it is there (a checkpoint). Refuses batch sizes and ops that
-/// cannot work before the first step. `active` and the hyperparameters are as before at the end.
+/// Trains `model` in place (tensors, optimizer state, step). Its loss and optimizer must be set.
+/// Goes on where `model.info["run"]` says, if it is there (a checkpoint). Refuses batch sizes and
+/// ops that cannot work before the first step. `active` and the hyperparameters are as before at
+/// the end.
 TrainResult train(FusedModel& model, const Dataset& data, const Dataset* validation,
                   const TrainOptions& options, const TrainObserver& observer,
                   Diagnostics& diagnostics);

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
 
 def trained(folder, data, *options, epochs="2"):
     tool("run", "f.pt", "--data", data, "--inputs", "stacked", "--batch-size", "5", "--shuffle", "none", "--epochs", epochs, "--quiet", "-o",
-         "t.pt", *options, cwd=folder)
+         "t.pt", "--on-nan", "freeze", *options, cwd=folder)
     tool("split", "t.pt", "-o", "parts", "--force", cwd=folder)
     return [{n: t.numpy().tobytes() for n, t in state(torch.jit.load(folder / "parts" / f"m{k}.pt")).items()} for k in range(3)]
 

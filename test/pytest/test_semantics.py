@@ -422,6 +422,18 @@ def test_a_member_that_diverges_moves_no_other_bit(single, how):
         assert bytes_of(single.members("two.pt"), 1) == bytes_of(bad, 1)
 
 
+def test_by_default_a_member_goes_on_as_in_pytorch(single):
+    y = single.y.repeat(K, 1, 1).numpy()
+    y[1, 5] = np.nan
+    np.savez(single.folder / "nan.npz", x=single.x.repeat(K, 1, 1).numpy(), y=y)
+    done = tool("run", "fused.pt", "--data", "nan.npz", "--inputs", "stacked", "--epochs", "2", "--batch-size", "4", "--shuffle", "none", "--quiet",
+                "--loss", "mse", "--optimizer", "sgd", "--lr", "0.1", "-o", "t.pt", cwd=single.folder)
+    assert "the loss of member 1 ('m1') is not finite in epoch 1, step 2\n" in done.stderr
+    members = single.members()
+    assert all(torch.isnan(tensor).all() for tensor in members[1].values())
+    assert all(torch.isfinite(tensor).all() for k in (0, 2) for tensor in members[k].values())
+
+
 def test_on_nan_stop_ends_the_run(single):
     arrays = {"x": single.x.numpy(), "y": single.y.numpy().copy()}
     arrays["y"][7] = 3e38

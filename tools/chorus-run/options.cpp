@@ -128,10 +128,11 @@ void addRun(CLI::App& app, RunOptions& o) {
   app.add_option("--amp", o.amp, "mixed precision: bf16 or fp16")
       ->check(oneOf({"bf16", "fp16"}))
       ->group(group);
-  app.add_option("--on-nan", o.on_nan,
-                 "a member whose loss or gradient is not finite: freeze it, skip the update, or "
-                 "stop the run")
-      ->check(oneOf({"freeze", "skip", "stop"}))
+  app.add_option(
+         "--on-nan", o.on_nan,
+         "a member whose loss or gradient is not finite: continue as PyTorch does, freeze it, skip "
+         "the update, or stop the run")
+      ->check(oneOf({"continue", "freeze", "skip", "stop"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--metric", o.metrics,

@@ -34,7 +34,7 @@ struct RunOptions {
   // The run. "One value or K" as text; empty: not given.
   std::string epochs, batch_size, member_seeds, clip_norm, clip_value;
   std::string schedule, patience, min_delta, monitor, restore, ema, amp, metrics;
-  std::string on_nan = "freeze";
+  std::string on_nan = "continue";
   std::string checkpoint, resume;  ///< folders
   int64_t checkpoint_every = 0;
   std::string shuffle = "shared", device = "cpu";

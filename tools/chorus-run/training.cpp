@@ -216,9 +216,10 @@ TrainOptions trainOptions(const RunOptions& options, size_t k, const RunData& da
   train.accumulate = options.accumulate;
   train.clip_norm = limitsOf(options, "clip-norm", options.clip_norm, k);
   train.clip_value = limitsOf(options, "clip-value", options.clip_value, k);
-  train.on_nan = options.on_nan == "freeze" ? OnNan::Freeze
-                 : options.on_nan == "skip" ? OnNan::Skip
-                                            : OnNan::Stop;
+  train.on_nan = options.on_nan == "continue" ? OnNan::Continue
+                 : options.on_nan == "freeze" ? OnNan::Freeze
+                 : options.on_nan == "skip"   ? OnNan::Skip
+                                              : OnNan::Stop;
   train.schedules = schedulesOf(options, k);
   train.ema = decaysOf(options, k);
   if (!options.amp.empty()) train.amp = options.amp == "bf16" ? at::kBFloat16 : at::kHalf;
