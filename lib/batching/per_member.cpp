@@ -15,23 +15,37 @@ Refused unsupportedNode(const Node* node, const std::string& why) {
   return Refused(unsupported(std::string(node->kind().toQualString()) + " " + why, placeOf(node)));
 }
 
-Value* selectMember(Graph& fused, Operand operand, Value* k) {
-  if (!operand.stacked) return operand.value;
-  if (fault("member_zero_for_all")) k = fused.insertConstant(0);
-  // Contiguous as the member's own would be: some kernels are wrong about strided weights.
-  return fused.insert(c10::aten::contiguous,
-                      {fused.insert(c10::aten::select, {operand.value, 0, k})});
-}
+/// The members' values, each of its own: what a loop takes from, one at a time.
+struct Members {
+  Graph& fused;
+  Node* loop;
+  Value* k;
+  std::unordered_map<const Value*, Value*> unbound;
 
-Value* memberOperand(Graph& fused, const MemberInput& input, Value* k) {
-  if (!input.is_list) return selectMember(fused, input.operand, k);
-  std::vector<Value*> elements;
-  for (const Operand& element : input.elements) {
-    elements.push_back(element.value == nullptr ? nullptr : selectMember(fused, element, k));
+  /// Unbound once, before the loop: the gradient of K selects would write K tensors of K members
+  /// each.
+  Value* select(Operand operand) {
+    if (!operand.stacked) return operand.value;
+    Value*& parts = unbound[operand.value];
+    if (!parts) {
+      const WithInsertPoint before(loop);
+      parts = fused.insert(c10::aten::unbind, {operand.value, 0});
+    }
+    Value* which = fault("member_zero_for_all") ? fused.insertConstant(0) : k;
+    // Contiguous as the member's own would be: some kernels are wrong about strided weights.
+    return fused.insert(c10::aten::contiguous,
+                        {fused.insert(c10::aten::__getitem__, {parts, which})});
   }
-  const auto element_type = input.value->type()->expectRef<c10::ListType>().getElementType();
-  return fused.insertNode(fused.createList(c10::unshapedType(element_type), elements))->output();
-}
+
+  Value* select(const MemberInput& input) {
+    if (!input.is_list) return select(input.operand);
+    std::vector<Value*> elements;
+    for (const Operand& element : input.elements)
+      elements.push_back(element.value == nullptr ? nullptr : select(element));
+    const auto element_type = input.value->type()->expectRef<c10::ListType>().getElementType();
+    return fused.insertNode(fused.createList(c10::unshapedType(element_type), elements))->output();
+  }
+};
 
 bool isNumberType(const c10::TypePtr& type) {
   const auto kind = type->kind();
@@ -103,7 +117,8 @@ std::vector<std::vector<Value*>> runPerMember(Graph& fused, const std::vector<co
   {
     const WithInsertPoint inside(body);
     std::unordered_map<const Value*, Value*> values;
-    for (const MemberInput& input : inputs) values[input.value] = memberOperand(fused, input, k);
+    Members members{fused, loop, k, {}};
+    for (const MemberInput& input : inputs) values[input.value] = members.select(input);
     copyNodes(fused, nodes, values);
     for (size_t i = 0; i < outputs.size(); ++i) {
       std::vector<Value*> results = {values.at(outputs[i].value)};

@@ -58,6 +58,7 @@ RuleRows random() {
       {"aten::randn_like", like, "random"},
       {"aten::randint_like", like, "random"},
       {"aten::poisson", like, "random"},
+      {"aten::exponential", like, "random"},
       {"aten::cauchy", like, "random"},
       {"aten::geometric", like, "random"},
       {"aten::log_normal", like, "random"},

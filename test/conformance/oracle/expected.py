@@ -33,7 +33,6 @@ OPS = {
     "nn.functional.batch_norm": ("refused", "a vector of no rows"),
     "all": ("per member", "an empty list of dims"),
     "cov": ("per member", "with weights"),
-    "exponential": ("per member", "has no rule"),
     "corrcoef": ("per member", "nobody trains through it"),
     "gradient": ("per member", "nobody trains through it"),
     "index_put": ("per member", "a mask, and several values"),
