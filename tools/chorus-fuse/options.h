@@ -21,7 +21,7 @@ struct FuseOptions {
   std::string report;
   bool group = false;
   std::vector<std::string> share;  ///< patterns of names
-  std::string check;  ///< a fused file to be proved against the members
+  std::string check;               ///< a fused file to be proved against the members
   std::vector<std::string> disabled;
   std::string mode = "follow";
   int64_t verify_steps = 1;
