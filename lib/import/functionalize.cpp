@@ -140,7 +140,7 @@ AbstractPtr Specializer::copied(const Call& call, const AbstractPtr& given) {
   AbstractPtr source = given;
   if (source->cell->first.scalar_type() != self->cell->first.scalar_type()) {
     const auto dtype = plain(static_cast<int64_t>(self->cell->first.scalar_type()));
-    source = emitOne(call.node, "aten::to", {source, dtype, plain(false), plain(false), plain({})});
+    source = cast(call.node, source, dtype);
   }
   const bool same = source->cell->first.sizes() == self->cell->first.sizes();
   return same ? emitOne(call.node, "aten::clone", {source, plain({})})
@@ -197,7 +197,7 @@ AbstractPtr Specializer::inPlaceResult(const Call& call) {
   // An in-place op keeps the dtype, whatever promotion says.
   if (result->cell->first.scalar_type() != self->cell->first.scalar_type()) {
     const auto dtype = plain(static_cast<int64_t>(self->cell->first.scalar_type()));
-    result = emitOne(call.node, "aten::to", {result, dtype, plain(false), plain(false), plain({})});
+    result = cast(call.node, result, dtype);
   }
   if (result->cell->first.sizes() != self->cell->first.sizes()) {
     refuse(call.node, call.name + " gives a tensor of another shape than the one it writes");

@@ -77,8 +77,7 @@ std::vector<AbstractPtr> Specializer::trainBatchNorm(const Call& call, bool flip
 AbstractPtr Specializer::movingAverage(const Call& call, const AbstractPtr& old,
                                        const AbstractPtr& batch, const AbstractPtr& momentum) {
   const AbstractPtr dtype = plain(static_cast<int64_t>(old->cell->first.scalar_type()));
-  const AbstractPtr factor =
-      emitOne(call.node, "aten::to", {momentum, dtype, plain(false), plain(false), plain({})});
+  const AbstractPtr factor = cast(call.node, momentum, dtype);
   const AbstractPtr kept =
       emitOne(call.node, "aten::rsub", {factor, plain(int64_t{1}), plain(int64_t{1})});
   return emitOne(call.node, "aten::add",

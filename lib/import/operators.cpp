@@ -10,13 +10,6 @@ namespace {
 
 using torch::jit::Stack;
 
-bool isTensorType(const c10::TypePtr& type) {
-  if (const auto optional = type->cast<c10::OptionalType>())
-    return isTensorType(optional->getElementType());
-  if (const auto list = type->cast<c10::ListType>()) return isTensorType(list->getElementType());
-  return type->isSubtypeOf(*c10::TensorType::get());
-}
-
 bool makesTensors(const c10::FunctionSchema& schema) {
   return std::any_of(schema.returns().begin(), schema.returns().end(),
                      [](const c10::Argument& a) { return isTensorType(a.type()); });
@@ -26,12 +19,6 @@ bool writes(const c10::FunctionSchema& schema) {
   return std::any_of(
       schema.arguments().begin(), schema.arguments().end(),
       [](const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); });
-}
-
-bool isNumberArithmetic(const std::string& name) {
-  static const std::set<std::string> names = {"aten::add", "aten::sub", "aten::mul", "aten::div",
-                                              "aten::neg"};
-  return names.count(name) > 0;
 }
 
 /// A number, text or None that is the same for all data and batch sizes.
@@ -248,101 +235,6 @@ std::vector<AbstractPtr> Specializer::readMetadata(const Call& call) {
   return outputs;
 }
 
-bool Specializer::isReadOfContents(const Call& call) const {
-  static const std::set<std::string> readers = {
-      "aten::Int",         "aten::Float",        "aten::Bool", "aten::item", "aten::ScalarImplicit",
-      "aten::IntImplicit", "aten::FloatImplicit"};
-  return readers.count(call.name) && call.arguments.at(0)->kind == Abstract::Kind::Tensor;
-}
-
-/// `float(t)`: of a tensor made from a number, that number; else a number that stays a tensor in
-/// the graph.
-std::vector<AbstractPtr> Specializer::readContents(const Call& call) {
-  const AbstractPtr& tensor = call.arguments[0];
-  if (tensor->number) return {tensor->number};
-  const TensorCell& cell = *tensor->cell;
-  const bool is_float = call.name == "aten::Float" || call.name == "aten::FloatImplicit";
-  if (!cell.known()) {
-    const at::ScalarType dtype = cell.first.scalar_type();
-    auto made =
-        plain(is_float || at::isFloatingType(dtype) ? c10::IValue(1.0) : c10::IValue(int64_t{1}));
-    made->second = made->first.isInt() ? c10::IValue(int64_t{2}) : c10::IValue(2.0);
-    if (call.name == "aten::Bool" || (dtype == at::kBool && call.name == "aten::item")) {
-      made->first = true;
-      made->second = false;
-    }
-    // A number has no history.
-    made->number =
-        at::isFloatingType(dtype) ? emitOne(call.node, "aten::detach", {tensor}) : tensor;
-    made->varies = true;
-    return {made};
-  }
-  if (cell.varies) return emit(call);
-  Stack stack{cell.first};
-  call.node->getOperation()(stack);
-  return {plain(stack.at(0))};
-}
-
-/// An overload of `name` takes a tensor as argument `i`.
-bool Specializer::takesTensor(const std::string& name, size_t i) const {
-  const auto all = torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name));
-  return std::any_of(all.begin(), all.end(), [i](const auto& candidate) {
-    const auto& arguments = candidate->schema().arguments();
-    return i < arguments.size() && !arguments[0].is_out() && isTensorType(arguments[i].type());
-  });
-}
-
-/// Arithmetic with the contents of a tensor: done on the 0-d tensor itself where there is such an
-/// op, else on the number.
-std::vector<AbstractPtr> Specializer::withNumbersAsTensors(const Call& given) {
-  Call call = given;
-  const bool plain_only = std::none_of(call.arguments.begin(), call.arguments.end(), holdsTensor);
-  bool left = false;
-  for (size_t i = 0; i < call.arguments.size(); ++i) {
-    AbstractPtr& a = call.arguments[i];
-    if (!isContentsOfTensor(a)) continue;
-    const bool stays = plain_only ? isNumberArithmetic(call.name) && !a->first.isBool()
-                                  : takesTensor(call.name, i);
-    left |= stays;
-    if (stays) continue;
-    auto read = plain(a->first);
-    read->second = a->second;
-    read->varies = read->data = true;
-    read->value = number(a, call.node->inputs().at(i)->type());
-    a = read;
-  }
-  if (!left) return perform(call);
-  Arguments arguments;
-  for (const AbstractPtr& a : call.arguments) {
-    if (!isContentsOfTensor(a)) {
-      const bool scalar = plain_only && arguments.empty();
-      const AbstractPtr like = scalar ? call.arguments.at(1)->number : nullptr;
-      arguments.push_back(like ? emitOne(call.node, "aten::full_like", {like, a}) : a);
-      continue;
-    }
-    // A Python number is a double.
-    arguments.push_back(plain_only && a->first.isDouble()
-                            ? emitOne(call.node, "aten::to",
-                                      {a->number, plain(static_cast<int64_t>(at::kDouble)),
-                                       plain(false), plain(false), plain({})})
-                            : a->number);
-  }
-  if (arguments[0]->kind == Abstract::Kind::Tensor && plain_only) {
-    auto to = [&](const AbstractPtr& t) {
-      return emitOne(
-          call.node, "aten::to",
-          {t, plain(static_cast<int64_t>(at::kDouble)), plain(false), plain(false), plain({})});
-    };
-    arguments[0] = to(arguments[0]);
-  }
-  const AbstractPtr result = emitOne(call.node, call.name, arguments);
-  if (!plain_only) return {result};
-  auto made = plain(c10::IValue(1.0));
-  made->number = result;
-  made->varies = true;
-  return {made};
-}
-
 std::vector<AbstractPtr> Specializer::emit(const Call& call) {
   return emit(call.node, call.name, call.arguments);
 }
@@ -350,6 +242,10 @@ std::vector<AbstractPtr> Specializer::emit(const Call& call) {
 AbstractPtr Specializer::emitOne(const Node* at, const std::string& name,
                                  const Arguments& arguments) {
   return emit(at, name, arguments).at(0);
+}
+
+AbstractPtr Specializer::cast(const Node* at, const AbstractPtr& tensor, const AbstractPtr& dtype) {
+  return emitOne(at, "aten::to", {tensor, dtype, plain(false), plain(false), plain({})});
 }
 
 std::vector<AbstractPtr> Specializer::emit(const Node* at, const std::string& name,

@@ -114,13 +114,17 @@ class Specializer {
   AbstractPtr emitOne(const Node* at, const std::string& name, const Arguments& arguments);
   AbstractPtr wrapOutput(Node* made, size_t index, const c10::IValue& first,
                          const c10::IValue& second, bool varies);
+  /// `tensor` in `dtype`.
+  AbstractPtr cast(const Node* at, const AbstractPtr& tensor, const AbstractPtr& dtype);
+  c10::IValue concrete(const AbstractPtr& a, bool second) const;
+  Value* materialize(const AbstractPtr& a, const c10::TypePtr& wanted = nullptr);
+  Value* device();
+
+  // contents.cpp
   bool isReadOfContents(const Call& call) const;
   std::vector<AbstractPtr> readContents(const Call& call);
   std::vector<AbstractPtr> withNumbersAsTensors(const Call& given);
   bool takesTensor(const std::string& name, size_t i) const;
-  c10::IValue concrete(const AbstractPtr& a, bool second) const;
-  Value* materialize(const AbstractPtr& a, const c10::TypePtr& wanted = nullptr);
-  Value* device();
 
   // functionalize.cpp
   std::vector<AbstractPtr> runInPlace(const Call& call);
@@ -177,5 +181,8 @@ class Specializer {
   int undecided_ = 0;                             ///< blocks of undecided nodes being walked
   std::vector<std::weak_ptr<TensorCell>> cells_;  ///< all that were made
 };
+
+/// A tensor, perhaps None, or a list of such.
+bool isTensorType(const c10::TypePtr& type);
 
 }  // namespace chorus
