@@ -1,0 +1,78 @@
+"""Schedules: the rate of each member at every step, against torch.optim.lr_scheduler."""
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch.optim import lr_scheduler as schedulers
+
+from training_case import K, LRS, eager, turns_red
+
+
+# Option text per member, and PyTorch's scheduler with the same arguments.
+SCHEDULES = {
+    "constant": (["constant:factor=0.5,total_iters=4", "constant", "constant:factor=0.1,total_iters=7"],
+                 [lambda o: schedulers.ConstantLR(o, 0.5, 4), lambda o: schedulers.ConstantLR(o, 1.0, 5),
+                  lambda o: schedulers.ConstantLR(o, 0.1, 7)]),
+    "step": ([f"step:step_size={s},gamma={g}" for s, g in ((5, 0.5), (7, 0.1), (11, 0.9))],
+             [lambda o, s=s, g=g: schedulers.StepLR(o, s, g) for s, g in ((5, 0.5), (7, 0.1), (11, 0.9))]),
+    "multistep": (["multistep:milestones=3,9,gamma=0.5", "multistep:milestones=[4]", "multistep:gamma=0.3,milestones=1,2,20"],
+                  [lambda o: schedulers.MultiStepLR(o, [3, 9], 0.5), lambda o: schedulers.MultiStepLR(o, [4]),
+                   lambda o: schedulers.MultiStepLR(o, [1, 2, 20], 0.3)]),
+    "exponential": ([f"exponential:gamma={g}" for g in (0.9, 0.95, 0.5)],
+                    [lambda o, g=g: schedulers.ExponentialLR(o, g) for g in (0.9, 0.95, 0.5)]),
+    "linear": (["linear:total_iters=9", "linear:start_factor=0.2,end_factor=0.8,total_iters=20", "linear:start_factor=1,end_factor=0"],
+               [lambda o: schedulers.LinearLR(o, total_iters=9), lambda o: schedulers.LinearLR(o, 0.2, 0.8, 20),
+                lambda o: schedulers.LinearLR(o, 1.0, 0.0)]),
+    "polynomial": ([f"polynomial:total_iters={t},power={p}" for t, p in ((20, 1), (25, 2), (30, 0.5))],
+                   [lambda o, t=t, p=p: schedulers.PolynomialLR(o, t, p) for t, p in ((20, 1), (25, 2), (30, 0.5))]),
+    "cosine": ([f"cosine:T_max={t},eta_min={e}" for t, e in ((30, 0), (10, 0.001), (17, 0.01))],
+               [lambda o, t=t, e=e: schedulers.CosineAnnealingLR(o, t, e) for t, e in ((30, 0), (10, 0.001), (17, 0.01))]),
+    "cosine_warm_restarts": ([f"cosine_warm_restarts:T_0={t},T_mult={m},eta_min={e}" for t, m, e in ((5, 1, 0), (4, 2, 0.001), (7, 3, 0))],
+                             [lambda o, t=t, m=m, e=e: schedulers.CosineAnnealingWarmRestarts(o, t, m, e)
+                              for t, m, e in ((5, 1, 0), (4, 2, 0.001), (7, 3, 0))]),
+    "one_cycle": (["one_cycle:max_lr=0.1,total_steps=30", "one_cycle@step:max_lr=0.2,total_steps=40,pct_start=0.4,anneal_strategy=linear",
+                   "one_cycle:max_lr=0.1,total_steps=30,three_phase=true,div_factor=10,final_div_factor=100,base_momentum=0.5"],
+                  [lambda o: schedulers.OneCycleLR(o, 0.1, 30),
+                   lambda o: schedulers.OneCycleLR(o, 0.2, 40, pct_start=0.4, anneal_strategy="linear"),
+                   lambda o: schedulers.OneCycleLR(o, 0.1, 30, three_phase=True, div_factor=10, final_div_factor=100, base_momentum=0.5)]),
+    "cyclic": (["cyclic:base_lr=0.01,max_lr=0.1,step_size_up=4", "cyclic:base_lr=0.01,max_lr=0.1,step_size_up=3,step_size_down=5,mode=triangular2",
+                "cyclic:base_lr=0.01,max_lr=0.1,step_size_up=4,mode=exp_range,gamma=0.9,cycle_momentum=false"],
+               [lambda o: schedulers.CyclicLR(o, 0.01, 0.1, 4), lambda o: schedulers.CyclicLR(o, 0.01, 0.1, 3, 5, "triangular2"),
+                lambda o: schedulers.CyclicLR(o, 0.01, 0.1, 4, mode="exp_range", gamma=0.9, cycle_momentum=False)]),
+    "reduce_on_plateau": (["reduce_on_plateau:patience=1,threshold=0.05,factor=0.5", "reduce_on_plateau:patience=0,threshold=0.1,cooldown=2",
+                           "reduce_on_plateau:patience=2,threshold=0.02,threshold_mode=abs,min_lr=0.01"],
+                          [lambda o: schedulers.ReduceLROnPlateau(o, patience=1, threshold=0.05, factor=0.5),
+                           lambda o: schedulers.ReduceLROnPlateau(o, patience=0, threshold=0.1, cooldown=2),
+                           lambda o: schedulers.ReduceLROnPlateau(o, patience=2, threshold=0.02, threshold_mode="abs", min_lr=0.01)]),
+    "inverse_sqrt": ([f"inverse_sqrt:warmup_steps={w}" for w in (4, 1, 9)],
+                     [lambda o, w=w: schedulers.LambdaLR(o, lambda t: min((t + 1) / w, (w / (t + 1)) ** 0.5)) for w in (4, 1, 9)]),
+    "warmup": (["cosine:T_max=20,warmup=5", "step:step_size=4,warmup=3,warmup_start=0.1", "exponential:gamma=0.9,warmup=7,warmup_start=0.01"],
+               [lambda o: schedulers.SequentialLR(o, [schedulers.LinearLR(o, total_iters=5), schedulers.CosineAnnealingLR(o, 20)], [5]),
+                lambda o: schedulers.SequentialLR(o, [schedulers.LinearLR(o, 0.1, total_iters=3), schedulers.StepLR(o, 4)], [3]),
+                lambda o: schedulers.SequentialLR(o, [schedulers.LinearLR(o, 0.01, total_iters=7), schedulers.ExponentialLR(o, 0.9)], [7])]),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules_are_those_of_pytorch_at_every_step(single, name):
+    texts, plans = SCHEDULES[name]
+    single.run("--loss", "mse", "--optimizer", "sgd", "--lr", ",".join(map(str, LRS)), "--momentum", "0.9", "--lr-schedule",
+               ";".join(texts), "--log", "log.jsonl")
+    lines = [json.loads(line) for line in (single.folder / "log.jsonl").read_text().splitlines()]
+    got = single.members()
+    for k in range(K):
+        want, rates = eager(single, k, lambda net: torch.optim.SGD(net.parameters(), LRS[k], momentum=0.9), 30, plans[k])
+        np.testing.assert_allclose([line["lr"][k] for line in lines], rates, rtol=1e-9, atol=1e-15)
+        single.close(got[k], want)
+
+
+def test_a_table_of_rates(single):
+    (single.folder / "rates.txt").write_text("0.1 0.05\n0.02\n")
+    single.run("--loss", "mse", "--optimizer", "sgd", "--lr", "1", "--lr-schedule", "table:file=rates.txt", "--log", "log.jsonl", epochs=5)
+    lines = [json.loads(line) for line in (single.folder / "log.jsonl").read_text().splitlines()]
+    assert [line["lr"][1] for line in lines] == [0.1, 0.05, 0.02, 0.02, 0.02]
+
+
+def test_a_schedule_that_is_late_turns_these_tests_red(single, monkeypatch):
+    turns_red(monkeypatch, "schedule_late", test_schedules_are_those_of_pytorch_at_every_step, single, "step")
