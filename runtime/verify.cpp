@@ -7,6 +7,7 @@
 
 #include "chorus/dataset.h"
 #include "chorus/import.h"
+#include "lib/losses/scripted.h"
 #include "lib/losses/sums.h"
 #include "runtime/executor.h"
 #include "runtime/solo.h"
@@ -70,6 +71,7 @@ class Examples {
 
   at::Tensor target(int64_t rows) {
     const TargetRule rule = findLoss(model_.loss->name).target(lossRequest(model_));
+    if (rule.exact) return exactTarget(*rule.exact, rows);
     std::vector<int64_t> sizes =
         checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);
     if (!rule.class_indices) return floating(sizes, at::kFloat, true);
@@ -77,6 +79,18 @@ class Examples {
     const int64_t classes = rule.classes.value_or(sizes.at(axis));
     sizes.erase(sizes.begin() + static_cast<int64_t>(axis));
     return at::randint(classes, sizes, generator_, at::TensorOptions(at::kLong));
+  }
+
+  at::Tensor exactTarget(const TargetShape& shape, int64_t rows) {
+    std::vector<int64_t> sizes;
+    for (const auto& size : shape.sizes) sizes.push_back(size.value_or(rows));
+    if (at::isFloatingType(shape.dtype)) return floating(sizes, shape.dtype, true);
+    // Numbers of classes where the outputs have that many.
+    const std::vector<int64_t> output =
+        checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);
+    const int64_t classes = output.size() > 1 && output.size() == sizes.size() + 1 ? output[1] : 2;
+    const int64_t bound = shape.dtype == at::kBool ? 2 : shape.bound.value_or(classes);
+    return at::randint(bound, sizes, generator_, at::TensorOptions(at::kLong)).to(shape.dtype);
   }
 
   const FusedModel& model_;
@@ -125,7 +139,9 @@ class Comparison {
         members_(members),
         fused_(model_, kSeed),
         examples_(model_, dtype),
-        atol_(atol) {
+        atol_(atol),
+        loss_(model.loss ? losses::scriptedModule(*model.loss) : std::nullopt) {
+    if (loss_ && dtype) loss_->to(*dtype);
     fused_.random().one_node = true;
     for (const Member& member : members) solos_.emplace_back(member, dtype);
   }
@@ -201,6 +217,20 @@ class Comparison {
     compareTensors();
   }
 
+  /// The loss of the fused model; one that the user wrote is run as it is, member by member.
+  at::Tensor soloLosses(const std::vector<at::Tensor>& stacked,
+                        const std::vector<std::vector<at::Tensor>>& solo,
+                        const at::Tensor& target) {
+    if (!loss_) return fused_.lossWithGradient(stacked, target);
+    std::vector<at::Tensor> losses;
+    for (const std::vector<at::Tensor>& outputs : solo) {
+      std::vector<torch::jit::IValue> arguments(outputs.begin(), outputs.end());
+      arguments.emplace_back(target);
+      losses.push_back(loss_->forward(arguments).toTensor());
+    }
+    return at::stack(losses);
+  }
+
   /// The solo outputs stacked get the same loss; its gradients flow into each member's own code.
   void trainOnce(const Batch& batch) {
     fused_.train();
@@ -212,14 +242,15 @@ class Comparison {
       stacked.push_back(at::stack(column));
     }
     const std::vector<size_t> trained = trainableSlots(model_);
-    const at::Tensor losses = fused_.lossWithGradient(stacked, batch.target);
+    const at::Tensor losses = soloLosses(stacked, solo, batch.target);
     const auto [fused_losses, fused_gradients] = fused_.gradients(batch);
     std::vector<at::Tensor> leaves;
     for (const SoloMember& member : solos_) {
       for (const size_t slot : trained) leaves.push_back(member.tensors().at(slot));
     }
     const auto gradients =
-        torch::autograd::grad({losses.sum()}, leaves, {}, std::nullopt, false, true);
+        torch::autograd::grad({losses.sum()}, leaves, {}, std::nullopt, true, true);
+    requireUntouched(losses, trained);
     for (size_t k = 0; k < solos_.size(); ++k) {
       note(k, "loss", fused_losses.select(0, static_cast<int64_t>(k)),
            losses.select(0, static_cast<int64_t>(k)));
@@ -232,6 +263,21 @@ class Comparison {
     }
     if (model_.optimizer) update(trained, gradients);
     compareTensors();
+  }
+
+  /// A parameter that the fused model leaves alone has no gradient in a member's own code.
+  void requireUntouched(const at::Tensor& losses, const std::vector<size_t>& trained) {
+    const std::vector<TensorSlot>& slots = model_.prototype.slots;
+    for (size_t k = 0; k < solos_.size(); ++k) {
+      for (size_t slot = 0; slot < slots.size(); ++slot) {
+        const at::Tensor& tensor = solos_[k].tensors().at(slot);
+        if (!tensor.requires_grad() || std::count(trained.begin(), trained.end(), slot)) continue;
+        const at::Tensor mine =
+            torch::autograd::grad({losses.sum()}, {tensor}, {}, std::nullopt, true, true).at(0);
+        if (!mine.defined()) continue;
+        note(k, "gradient of '" + slots[slot].name + "'", at::zeros_like(mine), mine);
+      }
+    }
   }
 
   /// Both sides get the solo gradients, so that their rounding (compared above) is not amplified:
@@ -265,6 +311,7 @@ class Comparison {
   Executor fused_;
   Examples examples_;
   double atol_;
+  std::optional<torch::jit::Module> loss_;
   std::vector<SoloMember> solos_;
   std::vector<std::unique_ptr<torch::optim::Optimizer>> updates_;
   Difference worst_;

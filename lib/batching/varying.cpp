@@ -97,8 +97,9 @@ Value* VaryingEmitter::numberTensor(const std::string& argument, Value* like) {
 
 Value* VaryingEmitter::emit(const std::string& op,
                             const std::vector<torch::jit::NamedValue>& arguments, Value* like,
-                            std::optional<at::ScalarType> dtype) {
-  Value* value = graph_.insert(c10::Symbol::fromQualString(op), arguments);
+                            std::optional<at::ScalarType> dtype,
+                            const std::vector<torch::jit::NamedValue>& keywords) {
+  Value* value = graph_.insert(c10::Symbol::fromQualString(op), arguments, keywords);
   value->node()->copyMetadata(node_);
   return value->setType(typeLike(like, dtype));
 }

@@ -26,10 +26,10 @@ Values addition(VaryingEmitter& e) {
 /// op(x, number), with what follows as it is.
 Values withNumber(VaryingEmitter& e) {
   Value* x = e.wide(0);
-  std::vector<torch::jit::NamedValue> arguments = {x, e.number("other", x)};
-  std::vector<torch::jit::NamedValue> rest;
-  if (e.has("rounding_mode")) arguments.emplace_back("rounding_mode", e.input("rounding_mode"));
-  return {e.narrow(e.emit(e.node()->kind().toQualString(), arguments, e.result(), dtypeOf(x)))};
+  std::vector<torch::jit::NamedValue> keywords;
+  if (e.has("rounding_mode")) keywords.emplace_back("rounding_mode", e.input("rounding_mode"));
+  return {e.narrow(e.emit(e.node()->kind().toQualString(), {x, e.number("other", x)}, e.result(),
+                          dtypeOf(x), keywords))};
 }
 
 /// A comparison: a fractional number with an integer tensor is compared in f32.

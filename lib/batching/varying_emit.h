@@ -39,7 +39,8 @@ class VaryingEmitter {
 
   /// One op; its result has the sizes of `like` and the dtype `dtype` (that of `like` if none).
   Value* emit(const std::string& op, const std::vector<torch::jit::NamedValue>& arguments,
-              Value* like, std::optional<at::ScalarType> dtype = {});
+              Value* like, std::optional<at::ScalarType> dtype = {},
+              const std::vector<torch::jit::NamedValue>& keywords = {});
   /// An op that this library does not know, one result.
   Value* emitForeign(const std::string& op, const std::vector<Value*>& inputs, Value* like);
   /// The node's own op with other operands.

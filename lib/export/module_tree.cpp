@@ -3,6 +3,8 @@
 #include <cctype>
 #include <sstream>
 
+#include "lib/export/state.h"
+
 namespace chorus {
 
 using torch::jit::Module;
@@ -173,16 +175,7 @@ std::shared_ptr<Graph> readingGraph(const CanonicalGraph& canonical, Graph& body
 
 bool isReadAndUpdated(const CanonicalGraph& canonical, size_t slot) {
   if (!std::count(canonical.updates.begin(), canonical.updates.end(), slot)) return false;
-  std::set<const Value*> seen;
-  std::vector<const Value*> work;
-  for (size_t i = 0; i < canonical.n_outputs; ++i) work.push_back(canonical.graph->outputs()[i]);
-  while (!work.empty()) {
-    const Value* value = work.back();
-    work.pop_back();
-    if (!seen.insert(value).second) continue;
-    for (const Value* operand : value->node()->inputs()) work.push_back(operand);
-  }
-  return seen.count(canonical.slotInput(slot)) > 0;
+  return readByOutputs(canonical).count(canonical.slotInput(slot)) > 0;
 }
 
 }  // namespace chorus

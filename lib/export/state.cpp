@@ -1,20 +1,27 @@
 #include "lib/export/state.h"
 
+#include "lib/batching/regions.h"
+
 namespace chorus {
 
-std::vector<size_t> trainableSlots(const FusedModel& model) {
-  const CanonicalGraph& train = model.prototype.train;
+std::set<const Value*> readByOutputs(const CanonicalGraph& canonical) {
   std::set<const Node*> seen;
   std::set<const Value*> reached;
   std::vector<const Value*> work;
-  for (size_t i = 0; i < train.n_outputs; ++i) work.push_back(train.graph->outputs()[i]);
+  for (size_t i = 0; i < canonical.n_outputs; ++i) work.push_back(canonical.graph->outputs()[i]);
   while (!work.empty()) {
     const Value* value = work.back();
     work.pop_back();
     reached.insert(value);
     if (!seen.insert(value->node()).second) continue;
-    for (const Value* operand : value->node()->inputs()) work.push_back(operand);
+    for (const Value* operand : valuesRead(value->node())) work.push_back(operand);
   }
+  return reached;
+}
+
+std::vector<size_t> trainableSlots(const FusedModel& model) {
+  const CanonicalGraph& train = model.prototype.train;
+  const std::set<const Value*> reached = readByOutputs(train);
   std::vector<size_t> slots;
   for (size_t i = 0; i < model.prototype.slots.size(); ++i) {
     const TensorSlot& slot = model.prototype.slots[i];

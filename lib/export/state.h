@@ -2,12 +2,16 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "chorus/fused_model.h"
 
 namespace chorus {
+
+/// Values that the model's outputs depend on, also through branches and loops.
+std::set<const Value*> readByOutputs(const CanonicalGraph& canonical);
 
 /// Trainable parameters of one dtype and one parameter group: they form one flat [K,P].
 struct DtypeGroup {

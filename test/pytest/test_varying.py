@@ -88,6 +88,8 @@ CASES = {
     "mul": (of(lambda x, s: x * s), [0.3, 1.0, -2.0]),
     "mul_int_and_float": (of(lambda x, s: x * s), [2, 0.5, 3]),
     "div": (of(lambda x, s: x / s), [0.3, 1.0, -2.0]),
+    "div_trunc": (of(lambda x, s: x * torch.div(x, s, rounding_mode="trunc")), [0.3, 1.0, 0.5]),
+    "div_no_rounding": (of(lambda x, s: torch.div(x, s, rounding_mode=None)), [0.3, 1.0, -2.0]),
     "temperature": (of(lambda x, s: torch.softmax(x / s, 1)), [0.3, 1.0, 2.0]),
     "add": (of(lambda x, s: torch.tanh(x + s)), [0.3, 1.0, -2.0]),
     "rsub": (of(lambda x, s: torch.tanh(s - x)), [0.3, 1.0, -2.0]),

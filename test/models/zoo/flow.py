@@ -175,8 +175,8 @@ SEEN = ("aten::Bool", "prim::If", "prim::Loop", "aten::gt", "aten::mean", "aten:
         "aten::abs", "aten::max", "aten::lt", "aten::sub", "aten::Float", "aten::__and__", "aten::select", "aten::item", "prim::NumToTensor")
 NETS = {
     "on the batch size": Net(OnBatchSize, rows(C), "script", quick=True),
-    "on a shared input": Net(OnInput, rows(C), "script"),
-    "on own data": Net(OnOwnData, rows(C), "script", per_member=SEEN),
+    "on a shared input": Net(OnInput, rows(C), "script", quick=True),
+    "on own data": Net(OnOwnData, rows(C), "script", per_member=SEEN, quick=True),
     "loop over the batch": Net(Tripping, rows(C), "script"),
     "loop as long as an input says": Net(TripsOfInput, trips, "script"),
     "until settled": Net(UntilSettled, rows(C), "script", per_member=(*SEEN, "aten::linear")),
