@@ -54,3 +54,9 @@ def test_what_varies_and_what_is_shared_is_listed(tmp_path):
     assert sorted(found["shared"]) == ["0.bias", "0.weight"]
     assert {node["op"]: node["kind"] for node in found["nodes"]}["aten::linear"] == "fused"
     assert [n["kind"] for n in found["nodes"] if n["op"] == "aten::linear"] == ["shared", "fused"]
+
+
+def test_the_report_says_where_the_time_went(tmp_path):
+    seconds = plan(tmp_path, [mlp(k) for k in range(2)], torch.randn(16, 8))["seconds"]
+    assert set(seconds) == {"read", "prove", "check", "stack", "build", "verify"}
+    assert all(value >= 0 for value in seconds.values()) and seconds["read"] > 0

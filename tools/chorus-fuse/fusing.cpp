@@ -109,8 +109,6 @@ OptimizerSpec optimizerOf(const Training& training, const std::vector<size_t>& n
 FusedModel stackProved(std::vector<Member>& members, const Certificate& certificate,
                        const Training& training, const std::vector<size_t>& numbers,
                        const std::vector<std::string>& share) {
-  const std::string wrong = checkCertificate(certificate, members);
-  if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
   alignSlots(members, certificate);
   FusedModel model = stackMembers(members);
   model.random_nodes = randomNodes(members, certificate);
@@ -123,10 +121,16 @@ FusedModel stackProved(std::vector<Member>& members, const Certificate& certific
   shareSlots(model, shared);
   model.info["certificate"] = toJson(certificate);
   if (training.loss) model.loss = lossOf(model, training, numbers);
+  checkTarget(training.options, model);
   if (training.optimizer) model.optimizer = optimizerOf(training, numbers);
   applyParameterGroups(training.options, model);
   resetState(model);
   return model;
+}
+
+void check(const Certificate& certificate, const std::vector<Member>& members) {
+  const std::string wrong = checkCertificate(certificate, members);
+  if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
 }
 
 VerifyReport verified(const FusedModel& model, const std::vector<Member>& members,
@@ -187,26 +191,33 @@ Fused fuseProved(std::vector<Member>& members, const Certificate& certificate,
                  const Training& training, const std::vector<size_t>& numbers,
                  const FuseOptions& options) {
   Fused fused;
-  fused.model = stackProved(members, certificate, training, numbers, options.share);
+  fused.phases.time("check", [&] { check(certificate, members); });
+  fused.model = fused.phases.time(
+      "stack", [&] { return stackProved(members, certificate, training, numbers, options.share); });
   BuildOptions build;
   build.disabled = {options.disabled.begin(), options.disabled.end()};
   build.decisions = &fused.decisions;
-  buildModule(fused.model, build);
-  fused.checks = verified(fused.model, members, options);
+  fused.phases.time("build", [&] { buildModule(fused.model, build); });
+  fused.checks =
+      fused.phases.time("verify", [&] { return verified(fused.model, members, options); });
   return fused;
 }
 
 Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
                   const std::map<std::string, at::Tensor>& loss_tensors) {
-  const Certificate certificate = prove(members);
+  Phases phases;
+  const Certificate certificate = phases.time("prove", [&] { return prove(members); });
   std::vector<std::string> names;
   std::vector<size_t> numbers;
   for (const Member& member : members) {
     numbers.push_back(numbers.size());
     names.push_back(member.name);
   }
-  return fuseProved(members, certificate, trainingOf(options, names, loss_tensors), numbers,
-                    options);
+  Fused fused =
+      fuseProved(members, certificate, trainingOf(options, names, loss_tensors), numbers, options);
+  phases.add(fused.phases);
+  fused.phases = phases;
+  return fused;
 }
 
 nlohmann::json reportJson(const Fused& fused, const FuseOptions& options) {

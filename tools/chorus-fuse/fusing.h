@@ -9,6 +9,7 @@
 #include "chorus/fused_model.h"
 #include "chorus/verify.h"
 #include "tools/chorus-fuse/options.h"
+#include "tools/common/phases.h"
 
 namespace chorus {
 
@@ -16,6 +17,7 @@ struct Fused {
   FusedModel model;
   std::vector<Decision> decisions;
   VerifyReport checks;
+  Phases phases;  ///< prove, check, stack, build, verify
 };
 
 /// The members, read two at a time; copies of the one there is with --replicate.

@@ -58,7 +58,9 @@ int run(const std::vector<std::string>& arguments) {
   checkFuseOptions(options);
   const std::vector<std::string> paths = expandLists(options.members);
   requireOutputs(options, paths);
-  std::vector<Member> members = importMembers(paths, memberNames(paths), options);
+  Phases phases;
+  std::vector<Member> members =
+      phases.time("read", [&] { return importMembers(paths, memberNames(paths), options); });
   if (!options.check.empty()) {
     const std::string found = checkFused(options.check, members);
     if (line.json) std::cout << nlohmann::json{{"holds", true}, {"summary", found}}.dump() << "\n";
@@ -74,9 +76,11 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   const Fused fused = fuseMembers(members, options);
-  const nlohmann::json report = reportJson(fused, options);
+  nlohmann::json report = reportJson(fused, options);
 
-  if (!options.plan) writeFused(fused.model, options.output);
+  phases.add(fused.phases);
+  if (!options.plan) phases.time("write", [&] { writeFused(fused.model, options.output); });
+  report["seconds"] = phases.json();
   writeReport(options, report);
   if (line.json) {
     std::cout << report.dump() << "\n";
