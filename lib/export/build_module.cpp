@@ -1,4 +1,5 @@
 #include "chorus/pass.h"
+#include "lib/export/eager_gradients.h"
 #include "lib/export/fused_json.h"
 #include "lib/export/fused_text.h"
 #include "lib/export/grad_mode.h"
@@ -110,7 +111,10 @@ void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& 
   BatchedGraph batched = batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled);
   if (keep_decisions && b.options.decisions) *b.options.decisions = batched.decisions;
   runPasses(batched.graph, fusedPipeline(), b.options.disabled);
-  if (!b.options.counter_based_random) requirePortable({batched.graph->block()});
+  if (!b.options.counter_based_random) {
+    requirePortable({batched.graph->block()});
+    keepEagerGradients(*batched.graph, *member);
+  }
 
   const size_t slots = b.model.tensors.size();
   const auto read = [&](Graph& graph, Value* self, size_t slot) {
