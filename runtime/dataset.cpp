@@ -148,8 +148,39 @@ struct Checker {
     array.values = array.values.to(spec.dtype).contiguous();
   }
 
+  /// The one form of target that the loss takes.
+  void checkExact(DataArray& array, const TargetShape& shape) const {
+    const InputSpec spec{shape.dtype, shape.sizes, shape.bound};
+    const at::IntArrayRef sizes = array.values.sizes().slice(array.stacked);
+    const at::ScalarType have = array.values.scalar_type();
+    bool fits = sizes.size() == spec.rank();
+    for (size_t d = 1; fits && d < spec.rank(); ++d)
+      fits = !spec.sizes[d] || *spec.sizes[d] == sizes[d];
+    const bool kind = have == spec.dtype ||
+                      (at::isFloatingType(have) && at::isFloatingType(spec.dtype)) ||
+                      (at::isIntegralType(have, false) && at::isIntegralType(spec.dtype, false));
+    if (!fits || !kind) {
+      refuse(quoted(array) + " is " + dtypeName(have) + " with sizes " + sizesText(sizes) +
+                 (array.stacked ? " per member" : "") + ", but the target of the loss is " +
+                 spec.toString(),
+             "--target gives dtype and sizes of the target, e.g. --target i64[N]");
+    }
+    array.values = array.values.to(spec.dtype).contiguous();
+    if (spec.bound) checkRange(array, *spec.bound, "the values of the target");
+    if (at::isFloatingType(spec.dtype)) warnOfNotFinite(array);
+  }
+
+  void warnOfNotFinite(const DataArray& array) const {
+    if (const auto bad = notFinite(array)) {
+      diagnostics.add(warning(quoted(array) + " has " + bad->second + " in " +
+                                  placeOfValue(array, bad->first) + "; the loss will not be finite",
+                              Place{path}));
+    }
+  }
+
   void checkTarget(DataArray& array, const TargetRule& rule, at::ScalarType output) const {
     checkLeading(array);
+    if (rule.exact) return checkExact(array, *rule.exact);
     const bool integral = at::isIntegralType(array.values.scalar_type(), /*includeBool=*/true);
     const bool as_indices = integral && rule.class_indices;
     const size_t rank = as_indices ? rule.index_rank : rule.dense_rank;
@@ -175,11 +206,7 @@ struct Checker {
     }
     if (array.values.is_complex()) refuse(quoted(array) + " is complex");
     array.values = array.values.to(output).contiguous();
-    if (const auto bad = notFinite(array)) {
-      diagnostics.add(warning(quoted(array) + " has " + bad->second + " in " +
-                                  placeOfValue(array, bad->first) + "; the loss will not be finite",
-                              Place{path}));
-    }
+    warnOfNotFinite(array);
   }
 };
 

@@ -265,12 +265,14 @@ class Comparison {
     compareTensors();
   }
 
-  /// A parameter that the fused model leaves alone has no gradient in a member's own code.
+  /// A parameter that the fused model leaves alone has no gradient in a member's own code, unless
+  /// it is shared and so was frozen on request.
   void requireUntouched(const at::Tensor& losses, const std::vector<size_t>& trained) {
     const std::vector<TensorSlot>& slots = model_.prototype.slots;
     for (size_t k = 0; k < solos_.size(); ++k) {
       for (size_t slot = 0; slot < slots.size(); ++slot) {
         const at::Tensor& tensor = solos_[k].tensors().at(slot);
+        if (!slots[slot].requires_grad) continue;
         if (!tensor.requires_grad() || std::count(trained.begin(), trained.end(), slot)) continue;
         const at::Tensor mine =
             torch::autograd::grad({losses.sum()}, {tensor}, {}, std::nullopt, true, true).at(0);

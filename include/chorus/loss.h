@@ -5,9 +5,14 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace torch::jit {
+struct Graph;
+}
 
 namespace chorus {
 
@@ -39,6 +44,17 @@ struct LossCode {
   std::string body;
   std::map<std::string, at::Tensor> constants;
   std::map<std::string, at::Tensor> shared_constants;
+  /// Members' graphs that `body` calls as methods, by name: inputs are one member's outputs and target, then the shared
+  /// constants `graph_tensors`, in order. They are batched when the module is built, and return a list.
+  std::map<std::string, std::shared_ptr<torch::jit::Graph>> graphs;
+  std::vector<std::string> graph_tensors;
+};
+
+/// Dtype and sizes of a member's target; nullopt where the size is the batch size.
+struct TargetShape {
+  at::ScalarType dtype = at::kFloat;
+  std::vector<std::optional<int64_t>> sizes;
+  std::optional<int64_t> bound;      ///< integers: values are below it
 };
 
 /// How a target is validated before the first step (runtime).
@@ -48,6 +64,7 @@ struct TargetRule {
   std::vector<int64_t> ignored;      ///< ignore_index, one or K
   size_t index_rank = 0;             ///< member rank of an integer target
   size_t dense_rank = 0;             ///< member rank of a floating target; 0: none is accepted
+  std::optional<TargetShape> exact;  ///< the target is this, whatever the above says
 };
 
 struct LossDefinition {
@@ -57,6 +74,10 @@ struct LossDefinition {
   std::function<LossCode(const LossRequest&)> build;   ///< throws Refused on a bad argument
   std::function<TargetRule(const LossRequest&)> target;
   bool takes_target = true;            ///< false: `loss(x...)`, and the body sees an empty target
+  /// Arrays of the data behind the target, e.g. "input_lengths": then the body has a `more: List[Tensor]` too.
+  std::vector<std::string> more_targets = {};
+  /// The loss is the mean (or sum) of rows' losses that depend on one row each, so that rows may have weights.
+  bool by_rows = true;
 };
 
 const std::vector<LossDefinition>& allLosses();

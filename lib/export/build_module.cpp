@@ -129,6 +129,28 @@ void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& 
   addGraphMethod(b.module, b.ours(name), graph);
 }
 
+/// The graphs of a loss, batched: they get the stacked outputs and the stacked target.
+void addLossGraphs(Builder& b, const LossCode& loss) {
+  for (const auto& [name, member] : loss.graphs) {
+    CanonicalGraph canonical;
+    canonical.graph = member;
+    canonical.n_inputs = member->inputs().size() - loss.graph_tensors.size();
+    canonical.n_outputs = 1;
+    std::vector<bool> flags(canonical.n_inputs, true);
+    flags.resize(member->inputs().size(), false);
+    BatchedGraph batched = batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled);
+    runPasses(batched.graph, fusedPipeline(), b.options.disabled);
+    if (!b.options.counter_based_random) {
+      requirePortable({batched.graph->block()});
+      keepEagerGradients(*batched.graph, *member);
+    }
+    const auto read = [&](Graph& graph, Value* self, size_t i) {
+      return insertRead(graph, self, b.ours("chorus") + "." + loss.graph_tensors.at(i));
+    };
+    addGraphMethod(b.module, b.ours(name), readingGraph(canonical, *batched.graph, b.module, read));
+  }
+}
+
 /// The graphs from before fusing, as methods of the submodule chorus: all tensors are arguments.
 /// They survive a save by Python, which drops extra files; so does the text of chorus.json.
 void addMemberGraphs(Builder& b) {
@@ -154,8 +176,8 @@ FusedTextRequest textRequest(const Builder& b, const LossCode& loss) {
   request.inputs = model.prototype.inputs;
   request.output = model.prototype.output;
   request.n_outputs = model.prototype.train.n_outputs;
-  request.has_shared_graphs = !model.varying.empty() ||
-                              std::count(model.stacked.begin(), model.stacked.end(), true) > 0;
+  request.has_shared_graphs =
+      !model.varying.empty() || std::count(model.stacked.begin(), model.stacked.end(), true) > 0;
   const auto aliases = [&](size_t slot) {
     std::vector<std::string> expressions;
     for (const std::string& alias : model.prototype.slots[slot].aliases) {
@@ -230,6 +252,7 @@ Module buildModule(const FusedModel& model, const BuildOptions& options) {
     addForward(b, member.train, "train", false, true);
     addForward(b, member.eval, "eval", false, false);
   }
+  addLossGraphs(b, loss);
   b.module.define(renameTaken(fusedText(request), b.renamed), gradModeResolver(b.module));
   return b.module;
 }

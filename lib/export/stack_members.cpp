@@ -230,6 +230,7 @@ LossSpec appendLoss(const FusedModel& a, const FusedModel& b) {
   for (auto& [name, tensor] : out.tensors) {
     const auto found = b.loss->tensors.find(name);
     requireSame(found != b.loss->tensors.end(), "loss argument '" + name + "'");
+    requireSame(name != "file" || at::equal(tensor, found->second), "loss");
     const auto rows = [&](const FusedModel& m, const at::Tensor& t) {
       if (isStackedArgument(m, name)) return t;
       std::vector<int64_t> sizes = t.sizes().vec();

@@ -7,6 +7,7 @@ LossDefinition l2_penalty() {
   d.name = "l2_penalty";
   d.summary = "sum of the squares of all trainable numbers, as a term: \"mse + 1e-4*l2_penalty\"";
   d.takes_target = false;
+  d.by_rows = false;
   d.target = [](const LossRequest&) { return TargetRule{}; };
   d.build = [d](const LossRequest& request) {
     checkLossArguments(d, request);

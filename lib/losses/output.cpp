@@ -24,6 +24,7 @@ LossDefinition output() {
   d.name = "output";
   d.summary = "the model's own output (output:I: its I-th) is the loss";
   d.takes_target = false;
+  d.by_rows = false;
   d.target = [](const LossRequest&) { return TargetRule{}; };
   d.build = [d](const LossRequest& request) {
     checkLossArguments(d, request);

@@ -1,5 +1,6 @@
 #include "chorus/diagnostics.h"
 #include "chorus/loss.h"
+#include "lib/losses/scripted.h"
 #include "lib/losses/sums.h"
 
 namespace chorus {
@@ -9,6 +10,7 @@ const std::vector<LossDefinition>& lossTable();  // generated from the files of 
 const std::vector<LossDefinition>& allLosses() { return lossTable(); }
 
 const LossDefinition& findLoss(const std::string& name) {
+  if (name == losses::kScripted) return losses::scripted();
   if (losses::isSum(name)) return losses::sumOf(name);
   const std::string wanted = name.rfind("output:", 0) == 0 ? "output" : name;
   std::vector<std::string> names;

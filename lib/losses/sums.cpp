@@ -117,6 +117,10 @@ LossDefinition define(const std::string& name) {
   for (const Term& term : terms) {
     const LossDefinition& one = findLoss(term.name);
     arguments.insert(one.arguments.begin(), one.arguments.end());
+    d.by_rows = d.by_rows && one.by_rows;
+    if (!one.more_targets.empty()) {
+      throw Refused(unsupported("'" + one.name + "' as a term of a sum of losses"));
+    }
     if (!one.takes_target || first) continue;
     first = term;
     d.takes_target = true;

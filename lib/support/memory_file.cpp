@@ -1,4 +1,4 @@
-#include "tools/python-module/memory_file.h"
+#include "lib/support/memory_file.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

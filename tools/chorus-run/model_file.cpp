@@ -34,12 +34,19 @@ void applyLoss(const RunOptions& options, FusedModel& model, Diagnostics& diagno
     throw Refused(usage("the file was fused with the loss '" + model.loss->name + "', not '" +
                         given->name + "'"));
   }
-  if (given && model.loss && !given->arguments.empty()) {
+  const bool scripted = given && given->tensors.contains("file");
+  if (scripted && model.loss &&
+      !at::equal(given->tensors.at("file"), model.loss->tensors.at("file"))) {
+    throw Refused(
+        usage("the file was fused with another loss than '" + options.training.loss + "'"));
+  }
+  if (given && model.loss && !scripted && !given->arguments.empty()) {
     diagnostics.add(
         remark("--loss-arg replaces the arguments of the file's loss '" + model.loss->name + "'",
                Place{options.model()}));
   }
-  if (given && (!model.loss || !given->arguments.empty())) model.loss = given;
+  if (given && (!model.loss || (!scripted && !given->arguments.empty()))) model.loss = given;
+  checkTarget(options.training, model);
   if (!model.loss && options.predict.empty()) {
     throw Refused(usage("'" + options.model() + "' has no loss")
                       .helpWith("--loss names one, e.g. --loss mse"));

@@ -16,9 +16,9 @@ constexpr const char* kExamples =
     "chorus-run trained.pt --data test.npz --predict outputs.npz";
 
 /// Options of the contract that a later version brings; all take a value but the flags.
-const std::vector<std::string> kLaterOptions = {"--prune",   "--max-members", "--streams",
-                                                "--policy",  "--report",      "--target",
-                                                "--example", "--tune",        "--sample-weight"};
+const std::vector<std::string> kLaterOptions = {"--prune",   "--max-members",  "--streams",
+                                                "--policy",  "--report",       "--tune",
+                                                "--example", "--sample-weight"};
 const std::vector<std::string> kLaterFlags = {};
 
 void addWhat(CLI::App& app, RunOptions& o) {

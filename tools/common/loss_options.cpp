@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "chorus/data.h"
+#include "chorus/import.h"
+#include "lib/losses/scripted.h"
 #include "tools/common/training_options.h"
 #include "tools/common/values.h"
 
@@ -17,7 +19,14 @@ std::optional<LossSpec> lossSpec(const TrainingOptions& options, size_t k) {
       throw Refused(
           usage("--loss-arg '" + options.loss_arguments.front() + "' is given without --loss"));
     }
+    if (!options.target.empty()) throw Refused(usage("--target is given without --loss"));
     return std::nullopt;
+  }
+  if (losses::isLossFile(options.loss)) {
+    if (!options.loss_arguments.empty()) {
+      throw Refused(usage("--loss-arg: the loss '" + options.loss + "' is a file and takes none"));
+    }
+    return losses::scriptedSpec(options.loss, options.target);
   }
   const LossDefinition& definition = findLoss(options.loss);
   LossSpec spec;
@@ -42,6 +51,25 @@ std::optional<LossSpec> lossSpec(const TrainingOptions& options, size_t k) {
     spec.arguments[name] = values;
   }
   return spec;
+}
+
+void checkTarget(const TrainingOptions& options, const FusedModel& model) {
+  if (options.target.empty() || !model.loss) return;
+  const InputSpec given = losses::parseTargetSpec(options.target);
+  const LossDefinition& loss = findLoss(model.loss->name);
+  if (!loss.takes_target) {
+    throw Refused(error("--target is given, but the loss '" + loss.name + "' takes no target"));
+  }
+  const TargetRule rule = loss.target(lossRequest(model));
+  if (rule.exact) return;
+  const bool indices = rule.class_indices && at::isIntegralType(given.dtype, true);
+  const size_t rank = indices ? rule.index_rank : rule.dense_rank;
+  if (rank == given.rank() && rank > 0) return;
+  throw Refused(error("--target is " + given.toString() + ", but the target of '" + loss.name +
+                      "' has " +
+                      (rank ? "rank " + std::to_string(rank) + " here"
+                            : std::string("class numbers of an integer dtype")))
+                    .helpWith("a target never broadcasts"));
 }
 
 }  // namespace chorus

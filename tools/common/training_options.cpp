@@ -160,10 +160,14 @@ std::string namesOf(const Definitions& definitions) {
 bool TrainingOptions::givesHyperparameters() const { return !givenOptions(*this).empty(); }
 
 void addTrainingOptions(CLI::App& app, TrainingOptions& options) {
-  app.add_option("--loss", options.loss, namesOf(allLosses()))->group(kGroup);
+  app.add_option("--loss", options.loss, namesOf(allLosses()) + ", or a scripted loss LOSS.pt")
+      ->group(kGroup);
   app.add_option(
          "--loss-arg", options.loss_arguments,
          "NAME=VALUE, e.g. label_smoothing=0.1 or weight=w.npy; one value or K (repeatable)")
+      ->group(kGroup);
+  app.add_option("--target", options.target,
+                 "dtype and sizes of the target, e.g. i64[N]; default: by the loss")
       ->group(kGroup);
   app.add_option("--optimizer", options.optimizer, namesOf(allOptimizers()))->group(kGroup);
   std::map<std::string, std::string> users = usersOfOptions();

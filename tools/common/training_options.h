@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "chorus/diagnostics.h"
+#include "chorus/fused_model.h"
 #include "chorus/loss.h"
 #include "chorus/optimizer.h"
 #include "tools/common/hparams.h"
@@ -24,6 +25,7 @@ namespace chorus {
 struct TrainingOptions {
   std::string loss;
   std::vector<std::string> loss_arguments;
+  std::string target;  ///< "f32[N,3]"; "" where not given
   std::string optimizer;
   std::map<std::string, std::string>
       values;                         ///< by option ("weight-decay", "betas"); "" where not given
@@ -47,6 +49,10 @@ void readTable(TrainingOptions& options, const std::vector<std::string>& extra_c
 /// nullopt without --loss; then --loss-arg is a usage error. Argument names are checked, and loaded
 /// where they are .npy files; the loss checks their values itself.
 std::optional<LossSpec> lossSpec(const TrainingOptions& options, size_t k);
+
+/// Throws Refused where --target and the target that the loss of `model` takes differ in rank or
+/// kind.
+void checkTarget(const TrainingOptions& options, const FusedModel& model);
 
 /// nullopt without --optimizer and without `base`; then hyperparameters are a usage error. With
 /// `base` (the optimizer that a file has) the given values override its own. Values are checked

@@ -4,7 +4,7 @@
 
 #include "chorus/import.h"
 #include "chorus/pass.h"
-#include "tools/python-module/memory_file.h"
+#include "lib/support/memory_file.h"
 
 namespace chorus {
 

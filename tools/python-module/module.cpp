@@ -8,7 +8,7 @@
 #include "tools/common/command_line.h"
 #include "tools/common/report.h"
 #include "tools/python-module/function.h"
-#include "tools/python-module/memory_file.h"
+#include "lib/support/memory_file.h"
 
 namespace chorus {
 namespace {
