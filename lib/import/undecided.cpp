@@ -243,7 +243,9 @@ void Specializer::runUndecidedIf(const Node& node, Frame& frame) {
     for (const auto& [cell, state] : run.written) written.insert(cell);
   }
   // In the order in which they were made, so that two members give one graph.
-  for (const auto& [cell, was] : snapshot()) {
+  for (const auto& entry : snapshot()) {
+    const CellPtr& cell = entry.first;
+    const TensorCell& was = entry.second;
     if (!written.count(cell)) continue;
     const auto state = [&](const BlockRun& run) {
       const auto found = run.written.find(cell);

@@ -189,7 +189,8 @@ bool Specializer::tryLoop(const Node& node, Frame& frame, const LoopStart& start
   for (size_t j = 0; j < inside.size(); ++j) {
     settled = settle(node, inside[j], run.results[j + 1], shape) && settled;
   }
-  for (const auto& [cell, was] : outside) {
+  for (const auto& was : outside) {
+    const CellPtr& cell = was.first;
     const auto after = run.written.find(cell);
     if (after == run.written.end()) continue;
     const auto known = std::find_if(shape.written.begin(), shape.written.end(),
