@@ -227,7 +227,9 @@ LossSpec appendLoss(const FusedModel& a, const FusedModel& b) {
     const bool equal = std::set<std::string>(mine.begin(), mine.end()).size() == 1;
     values = equal ? std::vector<std::string>{mine[0]} : mine;
   }
-  for (auto& [name, tensor] : out.tensors) {
+  for (auto& entry : out.tensors) {
+    const std::string& name = entry.first;
+    at::Tensor& tensor = entry.second;
     const auto found = b.loss->tensors.find(name);
     requireSame(found != b.loss->tensors.end(), "loss argument '" + name + "'");
     requireSame(name != "file" || at::equal(tensor, found->second), "loss");
