@@ -123,6 +123,39 @@ def test_a_manifest_is_trained_and_split_like_a_file(tmp_path):
             torch.testing.assert_close(value, alone[name], rtol=1e-4, atol=1e-6)
 
 
+def manifest_and_data(folder, classes=4):
+    import numpy as np
+
+    members = files(folder, [{}, {"width": 5}, {}, {"width": 5}])
+    tool("fuse", *members, "-o", folder / "fused.pt", "--group", "--loss", "cross_entropy", "--optimizer", "adam", "--no-verify")
+    np.savez(folder / "d.npz", x=np.ones((6, 4), "float32"), y=np.arange(6) % classes)
+    return folder / "fused.json", ["--data", folder / "d.npz", "--quiet"]
+
+
+@pytest.mark.parametrize("option", ["--lr=0.1,0.2", "--batch-size=2,3", "--betas=0.9,0.99;0.8,0.9"])
+def test_values_are_counted_against_all_members_of_a_manifest(tmp_path, option):
+    manifest, data = manifest_and_data(tmp_path)
+    failed = tool("run", manifest, *data, option, "-o", tmp_path / "t.pt", ok=False)
+    assert failed.returncode == 1
+    assert f"{option.split('=')[0]} has 2 values for 4 members" in failed.stderr
+
+
+def test_one_pair_holds_for_all_members_of_a_manifest(tmp_path):
+    manifest, data = manifest_and_data(tmp_path)
+    tool("run", manifest, *data, "--betas", "0.5,0.25", "-o", tmp_path / "t.json")
+    assert sorted(p.name for p in tmp_path.glob("t.*")) == ["t.0.pt", "t.1.pt", "t.json"]
+    for group in (0, 1):
+        assert torch.jit.load(str(tmp_path / f"t.{group}.pt")).chorus.beta1.tolist() == [0.5, 0.5]
+
+
+def test_a_group_that_fails_takes_back_the_files_of_the_others(tmp_path):
+    manifest, data = manifest_and_data(tmp_path)
+    (tmp_path / "fused.1.pt").write_bytes(b"no model")
+    failed = tool("run", manifest, *data, "-o", tmp_path / "t.pt", ok=False)
+    assert failed.returncode == 1
+    assert not list(tmp_path.glob("t.*"))
+
+
 @pytest.mark.parametrize("text, message", [("{", "not a manifest"), ('{"format": 9}', "format 9"),
                                            ('{"format": 1, "members": ["a"], "groups": []}', "each member into one group"),
                                            ('{"format": 1, "members": ["a"], "groups": [{"file": "../x.pt", "members": ["a"]}]}', "file name")])

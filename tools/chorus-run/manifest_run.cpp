@@ -1,7 +1,9 @@
 #include "tools/chorus-run/manifest_run.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "chorus/optimizer.h"
 #include "lib/support/atomic_file.h"
 #include "tools/common/manifest.h"
 #include "tools/common/members.h"
@@ -12,12 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "a,b,c" of K values to those of some members; another count stays as it is.
-std::string chosenText(const std::string& text, char separator, size_t k,
+/// "a,b,c" of K values to those of some members. Throws Refused for another count than one or K.
+std::string chosenText(const std::string& option, const std::string& text, char separator, size_t k,
                        const std::vector<size_t>& numbers) {
-  const std::vector<std::string> parts = splitText(text, separator);
-  if (text.empty() || parts.size() == 1) return text;
-  if (parts.size() != k) return text;
+  if (text.empty() || splitText(text, separator).size() == 1) return text;
+  const std::vector<std::string> parts = oneOrKTexts("--" + option, text, k, separator);
   std::string chosen;
   for (const size_t number : numbers) {
     chosen += (chosen.empty() ? "" : std::string(1, separator)) + parts[number];
@@ -25,28 +26,57 @@ std::string chosenText(const std::string& text, char separator, size_t k,
   return chosen;
 }
 
+/// "betas" stands for the hyperparameters beta1 and beta2: its pairs are separated by ';'.
+bool isPair(const std::string& option) {
+  std::string half = option.substr(0, option.size() - 1) + "1";
+  std::replace(half.begin(), half.end(), '-', '_');
+  const auto& table = allOptimizers();
+  return std::any_of(table.begin(), table.end(), [&](const OptimizerDefinition& optimizer) {
+    return std::any_of(optimizer.hyperparameters.begin(), optimizer.hyperparameters.end(),
+                       [&](const Hyperparameter& h) { return h.name == half; });
+  });
+}
+
 std::string groupPath(const std::string& path, size_t group) {
   if (path.empty()) return path;
   const fs::path file(path);
-  return (file.parent_path() / file.stem()).string() + "." + std::to_string(group) +
-         file.extension().string();
+  const std::string ending = file.extension() == ".json" ? ".pt" : file.extension().string();
+  return (file.parent_path() / file.stem()).string() + "." + std::to_string(group) + ending;
 }
 
 /// What is one value or K on the command line.
 void chooseValues(RunOptions& options, size_t k, const std::vector<size_t>& numbers) {
-  for (std::string* text :
-       {&options.epochs, &options.batch_size, &options.member_seeds, &options.clip_norm,
-        &options.clip_value, &options.patience, &options.min_delta, &options.ema}) {
-    *text = chosenText(*text, ',', k, numbers);
+  for (const auto& [name, text] : {std::pair{"epochs", &options.epochs},
+                                   {"batch-size", &options.batch_size},
+                                   {"member-seed", &options.member_seeds},
+                                   {"clip-norm", &options.clip_norm},
+                                   {"clip-value", &options.clip_value},
+                                   {"patience", &options.patience},
+                                   {"min-delta", &options.min_delta},
+                                   {"ema", &options.ema}}) {
+    *text = chosenText(name, *text, ',', k, numbers);
   }
-  options.schedule = chosenText(options.schedule, ';', k, numbers);
+  options.schedule = chosenText("lr-schedule", options.schedule, ';', k, numbers);
   for (auto& [name, text] : options.training.values) {
-    const bool pairs = text.find(';') != std::string::npos;
-    if (pairs || splitText(text, ',').size() == k) {
-      text = chosenText(text, pairs ? ';' : ',', k, numbers);
-    }
+    text = chosenText(name, text, isPair(name) ? ';' : ',', k, numbers);
   }
 }
+
+/// Files of a run that go unless all of its groups end well; one that was there before stays.
+class WrittenFiles {
+ public:
+  ~WrittenFiles() {
+    std::error_code ignored;
+    for (const fs::path& path : paths_) fs::remove(path, ignored);
+  }
+  void add(const fs::path& path) {
+    if (!path.empty() && !fs::exists(path)) paths_.push_back(path);
+  }
+  void keep() { paths_.clear(); }
+
+ private:
+  std::vector<fs::path> paths_;
+};
 
 void refuseWhatIsPerFile(const RunOptions& options) {
   for (const auto& [given, name] :
@@ -68,6 +98,7 @@ int runManifest(const RunOptions& options, const std::function<int(RunOptions&)>
   refuseWhatIsPerFile(options);
   Manifest written;
   written.members = manifest.members;
+  WrittenFiles files;
   for (size_t g = 0; g < manifest.groups.size(); ++g) {
     const Manifest::Group& group = manifest.groups[g];
     RunOptions own = options;
@@ -80,15 +111,23 @@ int runManifest(const RunOptions& options, const std::function<int(RunOptions&)>
     chooseValues(own, manifest.members.size(), groupNumbers(manifest, group));
     for (const std::string& path : {own.output, own.predict}) {
       if (!path.empty()) refuseOverwriting(path, own.models);
+      files.add(path);
     }
-    if (const int code = run(own); code != 0) return code;
+    if (const int code = run(own); code != 0) {
+      files.keep();  // it was interrupted: what is trained is worth keeping
+      return code;
+    }
     written.groups.push_back({fs::path(own.output).filename().string(), group.members});
   }
-  if (options.output.empty()) return 0;
+  if (options.output.empty()) {
+    files.keep();
+    return 0;
+  }
   const fs::path output(options.output);
   const std::string path = (output.parent_path() / output.stem()).string() + ".json";
   refuseOverwriting(path, {options.model()});
   writeAtomically(path, [&](std::ostream& out) { out << manifestText(written); });
+  files.keep();
   return 0;
 }
 
