@@ -1,6 +1,6 @@
 """Networks that people train, against eager PyTorch: K = 2, three steps of SGD with momentum, eval mode, shared and stacked input.
 
-pytest runs one network per family. The whole zoo, with a table: python test/pytest/test_zoo.py [EXPRESSION]
+pytest runs one network per family. The whole zoo, with a table: python test/pytest/test_zoo.py [EXPRESSION] [--slow]
 """
 import re
 import sys
@@ -18,8 +18,10 @@ from zoo import Verdict, judge, missing, nets
 ALL = nets()
 
 
-def verdict_of(name, folder):
+def verdict_of(name, folder, slow=False):
     net = ALL[name]
+    if net.slow and not slow:
+        return Verdict("skipped", "takes more than a minute: --slow")
     absent = missing(net)
     if absent:
         return Verdict("skipped", f"needs {', '.join(absent)}")
@@ -46,13 +48,13 @@ def test_equals_eager(name, tmp_path):
     assert complaint(ALL[name], verdict) == ""
 
 
-def main(expression):
+def main(expression, slow):
     failures, counts = 0, {}
     for name in [n for n in ALL if re.search(expression, n)]:
         begin = time.time()
         with tempfile.TemporaryDirectory() as folder:
             try:
-                verdict = verdict_of(name, Path(folder))
+                verdict = verdict_of(name, Path(folder), slow)
             except Exception as failure:  # PyTorch itself cannot export or train it
                 verdict = Verdict("broken", f"{type(failure).__name__}: {str(failure).strip().splitlines()[:1]}")
         fault = complaint(ALL[name], verdict) or (verdict.reason if verdict.word == "broken" else "")
@@ -66,4 +68,5 @@ def main(expression):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ""))
+    words = [word for word in sys.argv[1:] if word != "--slow"]
+    sys.exit(main(words[0] if words else "", "--slow" in sys.argv))

@@ -16,6 +16,7 @@ class Net:
     kind: trace or script. eager: what is trained instead of build() as the reference (default: the same).
     per_member: ops that may run once per member, because data decide a shape. refused: part of the message where a refusal is
     what is right. rate: the learning rate; deep networks without trained weights explode at a large one. needs: packages without which the net is skipped.
+    slow: takes more than a minute; runs with --slow only.
     """
 
     build: Callable[[], nn.Module]
@@ -27,6 +28,7 @@ class Net:
     needs: tuple = ()
     modes: tuple = ("train", "eval")
     quick: bool = False
+    slow: bool = False
     rate: float = 0.05
     options: list = field(default_factory=list)
 

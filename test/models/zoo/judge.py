@@ -10,6 +10,7 @@ import torch
 from chorus_testing import assert_close, nudged, seeded, state, tool
 
 K, STEPS = 2, 3
+NUDGES = (7, 8, 9)
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 4e-2, torch.float16: 1e-2}
 
 
@@ -80,13 +81,13 @@ def cast(inputs, dtype):
     return tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
 
 
-def trained(module, batches, net):
-    """Three eager steps, then the outputs in eval mode."""
+def run(module, batches, net):
+    """Eager steps if the network trains, and the outputs in eval mode: (outputs of each step, outputs)."""
     parameters = [p for p in module.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(parameters, lr=net.rate, momentum=0.9)
+    optimizer = torch.optim.SGD(parameters, lr=net.rate, momentum=0.9) if parameters else None
     module.train()
     seen = []
-    for inputs in batches:
+    for inputs in batches if "train" in net.modes else []:
         outputs = leaves(module(*inputs))
         seen.append([t.detach().clone() for t in outputs])
         step(parameters, [outputs], optimizer)
@@ -143,23 +144,21 @@ def compare(net, folder, batches):
         ours = {n: t for n, t in state(fused).items() if not n.startswith("chorus.")}
         stacked = fused(*[torch.stack([x] * K) for x in batches[0]])
     for k in range(K):
-        alone, noisy = seeded(net.build, k, net.dtype), nudged(seeded(net.build, k, net.dtype))
+        alone = seeded(net.build, k, net.dtype)
+        nudges = [nudged(seeded(net.build, k, net.dtype), seed) for seed in NUDGES]
         before = state(alone)
-        if train:
-            seen, end = trained(alone, batches, net)
-            noisy_seen, noisy_end = trained(noisy, batches, net)
-            for i in range(STEPS):
-                assert_close(named(outputs[i][k], f"output of step {i}"), named(seen[i], f"output of step {i}"), tolerance,
-                             named(noisy_seen[i], f"output of step {i}"), what=f"member {k}")
-        else:
-            with torch.no_grad():
-                end, noisy_end = leaves(alone.eval()(*batches[0])), leaves(noisy.eval()(*batches[0]))
+        reference, *noisy = [run(module, batches, net) for module in (alone, *nudges)]
+        for i in range(STEPS if train else 0):
+            what = f"output of step {i}"
+            assert_close(named(outputs[i][k], what), named(reference[0][i], what), tolerance,
+                         [named(seen[i], what) for seen, _ in noisy], what=f"member {k}")
         for what, got in (("eval", evaluated), ("eval, stacked input", stacked)):
-            assert_close(named(slices(got, k), what), named(end, what), tolerance, named(noisy_end, what), what=f"member {k}")
+            assert_close(named(slices(got, k), what), named(reference[1], what), tolerance, [named(end, what) for _, end in noisy],
+                         what=f"member {k}")
         mine = {n: t[k] if n not in fused.shared_names else t for n, t in ours.items()}
         want = state(alone)
         missing = sorted(set(mine) - set(want))
         assert not missing, f"the fused file has tensors of its own: {missing}"
         kept = {n: want[n] for n in mine}
-        assert_close(mine, kept, tolerance, {n: state(noisy)[n] for n in mine}, moved_from=before if train else None,
-                     what=f"member {k}")
+        assert_close(mine, kept, tolerance, [{n: state(nudge)[n] for n in mine} for nudge in nudges],
+                     moved_from=before if train else None, what=f"member {k}")

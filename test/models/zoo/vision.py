@@ -6,12 +6,13 @@ from torch import nn
 from .case import N, Net, without_dropout
 
 
-def classifier(name, size=32, kind="trace", quick=False, **options):
+def classifier(name, size=32, kind="trace", quick=False, slow=False, **options):
     def build():
         import torchvision
 
         return without_dropout(getattr(torchvision.models, name)(weights=None, num_classes=3, **options))
-    return Net(build, lambda: (torch.randn(N, 3, size, size, dtype=torch.float64),), kind, needs=("torchvision",), quick=quick, rate=1e-4)
+    return Net(build, lambda: (torch.randn(N, 3, size, size, dtype=torch.float64),), kind, needs=("torchvision",), quick=quick,
+               slow=slow, rate=1e-4)
 
 
 def segmentation(name, kind="trace", **options):
@@ -70,8 +71,8 @@ def small(size=9):
 NETS = {}
 for kind in ("trace", "script"):
     NETS |= {f"{name}, {kind}": classifier(name, size, kind, **options) for name, size, options in [
-        ("alexnet", 64, {}), ("convnext_tiny", 32, {"stochastic_depth_prob": 0.0}), ("densenet121", 32, {}),
-        ("efficientnet_b0", 32, {"stochastic_depth_prob": 0.0}), ("efficientnet_v2_s", 32, {"stochastic_depth_prob": 0.0}),
+        ("alexnet", 64, {"slow": True}), ("convnext_tiny", 32, {"slow": True, "stochastic_depth_prob": 0.0}), ("densenet121", 64, {"slow": True}),
+        ("efficientnet_b0", 32, {"slow": True, "stochastic_depth_prob": 0.0}), ("efficientnet_v2_s", 32, {"slow": True, "stochastic_depth_prob": 0.0}),
         ("googlenet", 64, {"init_weights": True}),
         ("inception_v3", 75, {"init_weights": True}), ("mnasnet0_5", 32, {}), ("mobilenet_v2", 32, {}),
         ("mobilenet_v3_small", 32, {}), ("regnet_x_400mf", 32, {}), ("regnet_y_400mf", 32, {}), ("resnet18", 32, {}),
