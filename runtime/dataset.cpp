@@ -170,6 +170,18 @@ struct Checker {
     if (at::isFloatingType(spec.dtype)) warnOfNotFinite(array);
   }
 
+  /// Lengths of sequences, one per row, of up to `most`.
+  void checkLengths(DataArray& array, std::optional<int64_t> most) const {
+    checkLeading(array);
+    if (!at::isIntegralType(array.values.scalar_type(), false) ||
+        array.values.dim() != 1 + array.stacked) {
+      refuse(quoted(array) + " is " + dtypeName(array.values.scalar_type()) + " with sizes " +
+             sizesText(array.values.sizes()) + ", but lengths are integers, one per row");
+    }
+    array.values = array.values.to(at::kLong).contiguous();
+    if (most) checkRange(array, *most + 1, "the lengths");
+  }
+
   void warnOfNotFinite(const DataArray& array) const {
     if (const auto bad = notFinite(array)) {
       diagnostics.add(warning(quoted(array) + " has " + bad->second + " in " +
@@ -216,12 +228,13 @@ Dataset makeDataset(const std::map<std::string, at::Tensor>& arrays, const std::
                     const DataRoles& roles, const FusedModel& model, Diagnostics& diagnostics) {
   const Checker checker{path, model, diagnostics};
   const std::vector<InputSpec>& specs = model.prototype.inputs;
-  const size_t wanted = specs.size() + roles.with_target;
+  const size_t wanted = specs.size() + roles.with_target + roles.more;
   if (roles.keys.size() != wanted) {
     checker.refuse("--keys names " + std::to_string(roles.keys.size()) +
                    " arrays, but the model takes " + std::to_string(specs.size()) +
                    (specs.size() == 1 ? " input" : " inputs") +
-                   (roles.with_target ? " and a target" : ""));
+                   (roles.with_target ? " and a target" : "") +
+                   (roles.more ? " and " + std::to_string(roles.more) + " arrays of lengths" : ""));
   }
   Dataset data;
   data.path = path;
@@ -232,12 +245,20 @@ Dataset makeDataset(const std::map<std::string, at::Tensor>& arrays, const std::
     checker.checkRows(data.inputs.back(), data.inputs.front());
   }
   if (roles.with_target) {
-    DataArray array = checker.pick(arrays, roles.keys.back(), roles.stacked.back());
+    DataArray array = checker.pick(arrays, roles.keys[specs.size()], roles.stacked[specs.size()]);
     const LossRequest request = lossRequest(model);
     const TargetRule rule = findLoss(model.loss->name).target(request);
     checker.checkTarget(array, rule, request.output_dtypes.front());
     if (!data.inputs.empty()) checker.checkRows(array, data.inputs.front());
     data.target = std::move(array);
+    for (size_t i = 0; i < roles.more; ++i) {
+      const size_t at = specs.size() + 1 + i;
+      DataArray lengths = checker.pick(arrays, roles.keys[at], roles.stacked[at]);
+      checker.checkLengths(lengths, i == 0 ? request.output_sizes.at(0).at(0)
+                                           : std::optional(data.target->values.size(-1)));
+      if (!data.inputs.empty()) checker.checkRows(lengths, data.inputs.front());
+      data.more.push_back(std::move(lengths));
+    }
   }
   if (data.rows() == 0) checker.refuse("there are no rows");
   return data;

@@ -76,6 +76,17 @@ Batch EpochPlan::batch(const SubGroup& group, int64_t step) const {
   batch.rows = group.rows;
   for (const DataArray& array : data_.inputs) batch.inputs.push_back(rowsOf(array, group, step));
   if (data_.target) batch.target = rowsOf(*data_.target, group, step);
+  for (const DataArray& array : data_.more) batch.more.push_back(rowsOf(array, group, step));
+  if (!data_.weights) return batch;
+  // [N,...] -> [n,N,...]
+  const auto stacked = [&](const DataArray& array, const at::Tensor& rows) {
+    if (rows.dim() == array.values.dim() + !array.stacked) return rows;
+    std::vector<int64_t> sizes = rows.sizes().vec();
+    sizes.insert(sizes.begin(), static_cast<int64_t>(group.count));
+    return rows.unsqueeze(0).expand(sizes);
+  };
+  batch.weight = stacked(*data_.weights, rowsOf(*data_.weights, group, step));
+  if (data_.target) batch.target = stacked(*data_.target, batch.target);
   return batch;
 }
 

@@ -56,7 +56,7 @@ Scores scoresOf(const FusedModel& model, const Dataset& data, int64_t batch_size
       Executor& executor = executorOf(group);
       const Batch batch = plan.batch(group, step);
       const std::vector<at::Tensor> outputs = executor.outputs(batch);
-      losses.add(executor.loss(outputs, batch.target), group);
+      losses.add(executor.loss(outputs, batch), group);
       if (!metrics.empty()) metrics.add(outputs.front(), batch.target, group);
     }
   }

@@ -54,12 +54,14 @@ void Executor::push(const Batch& batch) {
   stack_.emplace_back(module_._ivalue());
   for (const at::Tensor& input : batch.inputs) stack_.emplace_back(input);
   if (batch.target.defined()) stack_.emplace_back(batch.target);
+  for (const at::Tensor& tensor : batch.more) stack_.emplace_back(tensor);
 }
 
 StepResult Executor::step(const Batch& batch, const at::Tensor& scale) {
   const RandomScope scope(random_);
   push(batch);
   stack_.emplace_back(scale.defined() ? c10::IValue(scale) : c10::IValue());
+  stack_.emplace_back(batch.weight.defined() ? c10::IValue(batch.weight) : c10::IValue());
   methodOf(module_, "chorus_step").run(stack_);
   const auto& result = stack_.back().toTupleRef().elements();
   StepResult step{result[0].toTensor(), result[1].toTensorVector(), result[2].toTensorVector(),
@@ -104,17 +106,17 @@ std::vector<at::Tensor> Executor::outputs(const Batch& batch) {
   return tensors;
 }
 
-at::Tensor Executor::loss(const std::vector<at::Tensor>& outputs, const at::Tensor& target) {
+at::Tensor Executor::loss(const std::vector<at::Tensor>& outputs, const Batch& batch) {
   const at::NoGradGuard no_grad;
-  return lossWithGradient(outputs, target);
+  return lossWithGradient(outputs, batch);
 }
 
-at::Tensor Executor::lossWithGradient(const std::vector<at::Tensor>& outputs,
-                                      const at::Tensor& target) {
+at::Tensor Executor::lossWithGradient(const std::vector<at::Tensor>& outputs, const Batch& batch) {
   stack_.clear();
   stack_.emplace_back(module_._ivalue());
   stack_.emplace_back(outputs);
-  stack_.emplace_back(target.defined() ? target : at::empty({0}));
+  stack_.emplace_back(batch.target.defined() ? batch.target : at::empty({0}));
+  if (!batch.more.empty()) stack_.emplace_back(batch.more);
   methodOf(module_, "chorus_losses").run(stack_);
   return stack_.back().toTensor();
 }

@@ -37,8 +37,8 @@ class Executor {
   /// The model's tensors in the order of Member::output, stacked, without gradients.
   std::vector<at::Tensor> outputs(const Batch& batch);
   /// Losses [K] of outputs that have been computed already.
-  at::Tensor loss(const std::vector<at::Tensor>& outputs, const at::Tensor& target);
-  at::Tensor lossWithGradient(const std::vector<at::Tensor>& outputs, const at::Tensor& target);
+  at::Tensor loss(const std::vector<at::Tensor>& outputs, const Batch& batch);
+  at::Tensor lossWithGradient(const std::vector<at::Tensor>& outputs, const Batch& batch);
 
   RandomContext& random() { return random_; }
 

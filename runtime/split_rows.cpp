@@ -13,6 +13,8 @@ Dataset selectRows(const Dataset& data, const at::Tensor& rows) {
   part.path = data.path;
   for (const DataArray& array : data.inputs) part.inputs.push_back(selectRows(array, rows));
   if (data.target) part.target = selectRows(*data.target, rows);
+  for (const DataArray& array : data.more) part.more.push_back(selectRows(array, rows));
+  if (data.weights) part.weights = selectRows(*data.weights, rows);
   return part;
 }
 

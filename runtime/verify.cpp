@@ -35,7 +35,12 @@ class Examples {
     batch.rows = rows;
     for (size_t i = 0; i < model_.prototype.inputs.size(); ++i)
       batch.inputs.push_back(input(i, rows));
-    if (model_.loss && findLoss(model_.loss->name).takes_target) batch.target = target(rows);
+    if (!model_.loss) return batch;
+    if (!findLoss(model_.loss->name).more_targets.empty()) {
+      sequences(rows, batch);
+    } else if (findLoss(model_.loss->name).takes_target) {
+      batch.target = target(rows);
+    }
     return batch;
   }
 
@@ -79,6 +84,17 @@ class Examples {
     const int64_t classes = rule.classes.value_or(sizes.at(axis));
     sizes.erase(sizes.begin() + static_cast<int64_t>(axis));
     return at::randint(classes, sizes, generator_, at::TensorOptions(at::kLong));
+  }
+
+  /// Of ctc: one label per row, which fits any number of frames and is not the blank, 0 or another.
+  void sequences(int64_t rows, Batch& batch) {
+    const std::vector<int64_t> output =
+        checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);  // [T,N,C]
+    const auto& arguments = model_.loss->arguments;
+    const auto given = arguments.find("blank");
+    const int64_t blank = given == arguments.end() ? 0 : std::stoll(given->second.at(0));
+    batch.target = at::full({rows, 1}, (blank + 1) % output.at(2), at::kLong);
+    batch.more = {at::full({rows}, output.at(0), at::kLong), at::ones({rows}, at::kLong)};
   }
 
   at::Tensor exactTarget(const TargetShape& shape, int64_t rows) {
@@ -219,13 +235,12 @@ class Comparison {
 
   /// The loss of the fused model; one that the user wrote is run as it is, member by member.
   at::Tensor soloLosses(const std::vector<at::Tensor>& stacked,
-                        const std::vector<std::vector<at::Tensor>>& solo,
-                        const at::Tensor& target) {
-    if (!loss_) return fused_.lossWithGradient(stacked, target);
+                        const std::vector<std::vector<at::Tensor>>& solo, const Batch& batch) {
+    if (!loss_) return fused_.lossWithGradient(stacked, batch);
     std::vector<at::Tensor> losses;
     for (const std::vector<at::Tensor>& outputs : solo) {
       std::vector<torch::jit::IValue> arguments(outputs.begin(), outputs.end());
-      arguments.emplace_back(target);
+      arguments.emplace_back(batch.target);
       losses.push_back(loss_->forward(arguments).toTensor());
     }
     return at::stack(losses);
@@ -242,7 +257,7 @@ class Comparison {
       stacked.push_back(at::stack(column));
     }
     const std::vector<size_t> trained = trainableSlots(model_);
-    const at::Tensor losses = soloLosses(stacked, solo, batch.target);
+    const at::Tensor losses = soloLosses(stacked, solo, batch);
     const auto [fused_losses, fused_gradients] = fused_.gradients(batch);
     std::vector<at::Tensor> leaves;
     for (const SoloMember& member : solos_) {

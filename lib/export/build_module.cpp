@@ -207,6 +207,14 @@ FusedTextRequest textRequest(const Builder& b, const LossCode& loss) {
   request.has_loss = model.loss.has_value();
   request.takes_target = !model.loss || findLoss(model.loss->name).takes_target;
   request.loss_body = loss.body;
+  if (model.loss) {
+    const LossDefinition& definition = findLoss(model.loss->name);
+    request.more_targets = definition.more_targets.size();
+    request.by_rows = definition.by_rows;
+    const auto how = model.loss->arguments.find("reduction");
+    request.sums_rows = how != model.loss->arguments.end() && how->second.front() == "sum";
+    for (const auto& [name, tensor] : loss.constants) request.loss_constants.push_back(name);
+  }
   request.optimizer = model.optimizer ? &*model.optimizer : nullptr;
   request.for_runtime = b.options.counter_based_random;
   return request;

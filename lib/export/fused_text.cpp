@@ -24,16 +24,28 @@ std::vector<std::string> inputNames(const FusedTextRequest& request) {
   return names;
 }
 
+/// y, and y1, y2, ... where the loss takes more.
+std::vector<std::string> targetNames(const FusedTextRequest& request) {
+  std::vector<std::string> names = {"y"};
+  for (size_t i = 1; i <= request.more_targets; ++i) {
+    names.push_back(fill("y$i", {{"i", std::to_string(i)}}));
+  }
+  return names;
+}
+
 /// "self, x0: Tensor, x1: Tensor"
 std::string parameters(const FusedTextRequest& request, bool target) {
   std::string text = "self";
   for (const std::string& name : inputNames(request)) text += ", " + name + ": Tensor";
-  return text + (target ? ", y: Tensor" : "");
+  if (!target) return text;
+  for (const std::string& name : targetNames(request)) text += ", " + name + ": Tensor";
+  return text;
 }
 
 std::string arguments(const FusedTextRequest& request, bool target) {
   std::vector<std::string> names = inputNames(request);
-  if (target) names.push_back("y");
+  if (!target) return join(names);
+  for (const std::string& name : targetNames(request)) names.push_back(name);
   return join(names);
 }
 
@@ -132,16 +144,65 @@ std::string forwardText(const FusedTextRequest& request) {
          treeExpression(request.output, "o") + "\n";
 }
 
+/// "o, y": what the loss is called with, for outputs `o`.
+std::string lossArguments(const FusedTextRequest& request) {
+  if (!request.takes_target) return "o, o[0]";
+  std::vector<std::string> more = targetNames(request);
+  more.erase(more.begin());
+  return more.empty() ? "o, y" : "o, y, [" + join(more) + "]";
+}
+
 std::string lossText(const FusedTextRequest& request) {
-  const bool target = request.takes_target;
-  const std::string y = target ? "y" : "o[0]";
-  std::string body = request.loss_body;
-  std::string text = "def chorus_losses(self, outputs: List[Tensor], target: Tensor) -> Tensor:\n" +
-                     body + "\ndef loss(" + parameters(request, target) +
-                     ") -> Tensor:\n    o, updates = self.chorus_run(" + arguments(request, false) +
-                     ")\n    losses = self.chorus_losses(o, " + y +
-                     ")\n    self.chorus_apply(updates)\n    return losses\n";
-  return text;
+  return std::string("def chorus_losses(self, outputs: List[Tensor], target: Tensor") +
+         (request.more_targets ? ", more: List[Tensor]" : "") + ") -> Tensor:\n" +
+         request.loss_body + "\ndef loss(" + parameters(request, request.takes_target) +
+         ") -> Tensor:\n    o, updates = self.chorus_run(" + arguments(request, false) +
+         ")\n    losses = self.chorus_losses(" + lossArguments(request) +
+         ")\n    self.chorus_apply(updates)\n    return losses\n";
+}
+
+/// The losses of rows with weights [K,N]: the loss sees each row as a member of its own, [K,N,...]
+/// -> [(K N),1,...], and arguments of K values once per row.
+std::string weightedText(const FusedTextRequest& request) {
+  std::string body =
+      std::regex_replace(request.loss_body, std::regex("\\bchorus_losses"), "chorus_row_losses");
+  for (const std::string& name : request.loss_constants) {
+    const std::string read = "self.chorus." + name;
+    body = std::regex_replace(
+        body, std::regex("\\bself\\.chorus\\." + name + "\\b"),
+        read + ".repeat_interleave(outputs[0].size(0) // " + read + ".size(0), 0)");
+  }
+  std::string text =
+      "def chorus_row_losses(self, outputs: List[Tensor], target: Tensor) -> Tensor:\n" + body +
+      "\ndef chorus_weighted(self, outputs: List[Tensor], target: Tensor, weight: Tensor) -> "
+      "Tensor:\n"
+      "    k = outputs[0].size(0)\n"
+      "    n = outputs[0].size(1)\n"
+      "    rows: List[Tensor] = []\n"
+      "    for o in outputs:\n"
+      "        rows.append(o.reshape([k * n, 1] + o.size()[2:]))\n"
+      "    t = rows[0]\n";
+  if (request.takes_target) text += "    t = target.reshape([k * n, 1] + target.size()[2:])\n";
+  text +=
+      "    losses = self.chorus_row_losses(rows, t).view([k, n])\n"
+      "    w = weight.to(losses.dtype)\n";
+  if (fault("weights_of_member_zero")) text += "    w = w[:1].expand_as(w)\n";
+  text += "    total = (losses * w).sum(1)\n";
+  if (request.sums_rows) return text + "    return total\n";
+  return text +
+         "    count = w.sum(1)\n"
+         "    return total / torch.where(count == 0, torch.ones_like(count), count)\n";
+}
+
+/// Lines that give `losses` [K]; `step`: of weighted rows where there are weights.
+std::string computeText(const FusedTextRequest& request, bool step) {
+  const std::string plain = "losses = self.chorus_losses(" + lossArguments(request) + ")\n";
+  if (!step || !request.by_rows) {
+    return std::string(step ? "        assert weight is None\n" : "") + "        " + plain;
+  }
+  return "        if weight is None:\n            " + plain +
+         "        else:\n            losses = self.chorus_weighted(" + lossArguments(request) +
+         ", weight)\n";
 }
 
 /// A parameter that the loss does not reach, or that the user froze, gets an empty tensor. `step`:
@@ -149,7 +210,8 @@ std::string lossText(const FusedTextRequest& request) {
 std::string gradientsText(const FusedTextRequest& request, bool step) {
   const bool target = request.takes_target;
   std::string text = step ? "def chorus_step(" + parameters(request, target) +
-                                ", scale: Optional[Tensor]) -> Tuple[Tensor, List[Tensor], "
+                                ", scale: Optional[Tensor], weight: Optional[Tensor]) -> "
+                                "Tuple[Tensor, List[Tensor], "
                                 "List[Tensor], List[Tensor]]:\n"
                           : "def chorus_gradients(" + parameters(request, target) +
                                 ") -> Tuple[Tensor, List[Tensor]]:\n";
@@ -167,8 +229,7 @@ std::string gradientsText(const FusedTextRequest& request, bool step) {
       "gradient\"\n"
       "    with GradMode(True):\n"
       "        o, updates = self.chorus_run(" +
-      arguments(request, false) + ")\n        losses = self.chorus_losses(o, " +
-      (target ? "y" : "o[0]") + ")\n        total = losses" +
+      arguments(request, false) + ")\n" + computeText(request, step) + "        total = losses" +
       (step ? "\n        if scale is not None:\n            total = losses * scale" : "") +
       "\n        found = torch.grad([total." + (fault("mean_over_k") ? "mean" : "sum") +
       "()], wanted, None, None, False, True)\n" +
@@ -237,6 +298,7 @@ std::string fusedText(const FusedTextRequest& request) {
             join(request.trainable, ",\n        ") + "]\n\n";
     if (request.has_loss) text += gradientsText(request, /*step=*/false);
     if (request.has_loss && request.for_runtime) {
+      if (request.by_rows) text += "\n" + weightedText(request);
       text += "\n" + gradientsText(request, /*step=*/true);
     }
   }

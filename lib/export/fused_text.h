@@ -25,9 +25,13 @@ struct FusedTextRequest {
   bool has_loss = false;
   bool takes_target = true;
   std::string loss_body;
+  size_t more_targets = 0;  ///< arrays behind the target: arguments y1, y2, ...
+  /// The rows' losses may be weighed; `loss_constants` are the loss's tensors [K,...].
+  bool by_rows = false, sums_rows = false;
+  std::vector<std::string> loss_constants;
   const OptimizerSpec* optimizer = nullptr;
-  /// Adds chorus_step(x..., y, scale) -> (losses, outputs, gradients of the sum of scale * losses,
-  /// new values of buffers, which have not moved), which the runtime calls.
+  /// Adds chorus_step(x..., y, scale, weight) -> (losses, outputs, gradients of the sum of scale *
+  /// losses, new values of buffers, which have not moved), which the runtime calls.
   bool for_runtime = false;
 };
 

@@ -46,7 +46,13 @@ DataRoles rolesOf(const RunOptions& options, const FusedModel& model) {
   DataRoles roles;
   const size_t inputs = model.prototype.inputs.size();
   roles.with_target = options.predict.empty() && findLoss(model.loss->name).takes_target;
-  if (!options.keys.empty()) {
+  const std::vector<std::string> more =
+      roles.with_target ? findLoss(model.loss->name).more_targets : std::vector<std::string>();
+  roles.more = more.size();
+  if (options.keys.empty() && inputs == 1 && !more.empty()) {
+    roles.keys = {"x", "targets"};
+    roles.keys.insert(roles.keys.end(), more.begin(), more.end());
+  } else if (!options.keys.empty()) {
     roles.keys = splitText(options.keys, ',');
   } else if (const size_t wanted = inputs + (roles.with_target ? 1 : 0); wanted <= 2) {
     roles.keys = {"x"};
@@ -57,10 +63,13 @@ DataRoles rolesOf(const RunOptions& options, const FusedModel& model) {
                         (roles.with_target ? " and then the target's" : "")));
   }
   // A prediction may be asked for with the keys of the training.
-  if (!roles.with_target && !options.predict.empty() && roles.keys.size() == inputs + 1)
-    roles.keys.pop_back();
+  if (!roles.with_target && !options.predict.empty() && roles.keys.size() > inputs)
+    roles.keys.resize(inputs);
   roles.stacked = stackedInputs(options, inputs);
-  if (roles.with_target) roles.stacked.push_back(stackedTarget(options, roles.stacked));
+  if (roles.with_target) {
+    const bool stacked = stackedTarget(options, roles.stacked);
+    roles.stacked.resize(roles.stacked.size() + 1 + roles.more, stacked);
+  }
   return roles;
 }
 
@@ -162,13 +171,32 @@ void setRows(const RunOptions& options, const FusedModel& model, RunData& data) 
   }
 }
 
+/// An array of the data by this name; else a file of one array.
+at::Tensor weightsOf(const std::string& name, const std::map<std::string, at::Tensor>& arrays) {
+  if (const auto found = arrays.find(name); found != arrays.end()) return found->second;
+  if (!std::filesystem::exists(name)) {
+    throw Refused(
+        error("--sample-weight: '" + name + "' is neither an array of the data nor a file"));
+  }
+  const std::vector<NamedArray> found = loadArrays(name);
+  if (found.size() != 1) {
+    throw Refused(error("--sample-weight: the file has " + std::to_string(found.size()) + " arrays",
+                        Place{name}));
+  }
+  return found[0].values;
+}
+
 }  // namespace
 
 RunData readData(const RunOptions& options, const FusedModel& model, Diagnostics& diagnostics) {
   const DataRoles roles = rolesOf(options, model);
   RunData data;
-  data.train = makeDataset(readFiles("--data", options.data, roles), options.data, roles, model,
-                           diagnostics);
+  const auto arrays = readFiles("--data", options.data, roles);
+  data.train = makeDataset(arrays, options.data, roles, model, diagnostics);
+  if (!options.sample_weight.empty()) {
+    if (!options.trains()) throw Refused(usage("--sample-weight is for training"));
+    setWeights(data.train, options.sample_weight, weightsOf(options.sample_weight, arrays), model);
+  }
   if (!options.validation.empty()) {
     data.validation = makeDataset(readFiles("--val", options.validation, roles), options.validation,
                                   roles, model, diagnostics);

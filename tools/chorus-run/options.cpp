@@ -16,9 +16,8 @@ constexpr const char* kExamples =
     "chorus-run trained.pt --data test.npz --predict outputs.npz";
 
 /// Options of the contract that a later version brings; all take a value but the flags.
-const std::vector<std::string> kLaterOptions = {"--prune",   "--max-members",  "--streams",
-                                                "--policy",  "--report",       "--tune",
-                                                "--example", "--sample-weight"};
+const std::vector<std::string> kLaterOptions = {
+    "--prune", "--max-members", "--streams", "--policy", "--report", "--tune", "--example"};
 const std::vector<std::string> kLaterFlags = {};
 
 void addWhat(CLI::App& app, RunOptions& o) {
@@ -62,6 +61,9 @@ void addData(CLI::App& app, RunOptions& o) {
                "each member trains on N of the N rows, drawn with replacement")
       ->group(group);
   app.add_option("--subset", o.subset, "JSON: a list of K lists of row numbers to train on")
+      ->group(group);
+  app.add_option("--sample-weight", o.sample_weight,
+                 "weights of the rows: an array of --data or a file, [N] or [K,N]")
       ->group(group);
   app.add_option("--input", o.input_specs,
                  "shape of an input of a plain member, e.g. f32[N,3,32,32] (repeatable)")

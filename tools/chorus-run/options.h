@@ -29,7 +29,8 @@ struct RunOptions {
   std::string mode = "follow";
   int64_t folds = 0;  ///< 0: none
   bool bootstrap = false;
-  std::string subset;  ///< JSON file
+  std::string subset;         ///< JSON file
+  std::string sample_weight;  ///< key of the data or a file
 
   // The run. "One value or K" as text; empty: not given.
   std::string epochs, batch_size, member_seeds, clip_norm, clip_value;

@@ -53,6 +53,8 @@ Dataset ofMember(const Dataset& data, size_t k) {
   };
   for (DataArray& array : mine.inputs) slice(array);
   if (mine.target) slice(*mine.target);
+  for (DataArray& array : mine.more) slice(array);
+  if (mine.weights) slice(*mine.weights);
   return mine;
 }
 
