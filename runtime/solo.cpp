@@ -6,8 +6,8 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include "lib/export/module_tree.h"
+#include "lib/support/random_ops.h"
 #include "passes/counter_distributions.h"
-#include "passes/counter_random.h"
 #include "runtime/solo_recurrent.h"
 
 namespace chorus {

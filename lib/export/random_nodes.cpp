@@ -1,6 +1,6 @@
 #include "lib/export/random_nodes.h"
 
-#include "passes/counter_random.h"
+#include "lib/support/random_ops.h"
 
 namespace chorus {
 namespace {

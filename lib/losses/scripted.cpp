@@ -11,7 +11,7 @@
 #include "lib/export/fill.h"
 #include "lib/support/hash.h"
 #include "lib/support/memory_file.h"
-#include "passes/counter_random.h"
+#include "lib/support/random_ops.h"
 
 namespace chorus::losses {
 namespace {
