@@ -95,6 +95,13 @@ TEST(ScanCode, GradModeSwitchesOnlyTheGradMode) {
       std::string::npos);
 }
 
+TEST(ScanCode, AutocastOfScriptsSaysWhatToDo) {
+  const std::string code = "class autocast:\n  device : str\n";
+  EXPECT_NE(verdict({{"code/__torch__/torch/amp/autocast_mode.py", code}})
+                .find("'torch.autocast' in scripted code is not supported"),
+            std::string::npos);
+}
+
 TEST(ScanCode, OnlyFusedFilesDifferentiate) {
   const std::string step =
       method("    torch.set_grad_enabled(True)\n    _0 = torch.grad([x], [x])\n");
