@@ -1,6 +1,5 @@
 #include "chorus/verify.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "chorus/import.h"
 #include "lib/losses/scripted.h"
 #include "lib/losses/sums.h"
+#include "runtime/examples.h"
 #include "runtime/executor.h"
 #include "runtime/solo.h"
 #include "runtime/solo_optimizer.h"
@@ -22,96 +22,6 @@ constexpr int64_t kRows = 4;
 struct Difference {
   double relative = 0;
   std::string what;  ///< "member 2 (b.pt), parameter 'fc.weight'"
-};
-
-/// Inputs and target that fit the model, from a generator of our own.
-class Examples {
- public:
-  Examples(const FusedModel& model, std::optional<at::ScalarType> dtype)
-      : model_(model), dtype_(dtype), generator_(at::detail::createCPUGenerator(kSeed)) {}
-
-  Batch next(int64_t rows) {
-    Batch batch;
-    batch.rows = rows;
-    for (size_t i = 0; i < model_.prototype.inputs.size(); ++i)
-      batch.inputs.push_back(input(i, rows));
-    if (!model_.loss) return batch;
-    if (!findLoss(model_.loss->name).more_targets.empty()) {
-      sequences(rows, batch);
-    } else if (findLoss(model_.loss->name).takes_target) {
-      batch.target = target(rows);
-    }
-    return batch;
-  }
-
- private:
-  at::Tensor floating(const std::vector<int64_t>& sizes, at::ScalarType dtype, bool positive) {
-    const auto options = at::TensorOptions(dtype_.value_or(dtype));
-    const at::Tensor drawn = positive ? at::rand(sizes, generator_) : at::randn(sizes, generator_);
-    return drawn.to(options);
-  }
-
-  at::Tensor input(size_t i, int64_t rows) {
-    const InputSpec& spec = model_.prototype.inputs[i];
-    std::vector<int64_t> sizes;
-    for (const auto& size : spec.sizes) sizes.push_back(size.value_or(rows));
-    if (at::isFloatingType(spec.dtype)) return floating(sizes, spec.dtype, false);
-    const int64_t bound = spec.dtype == at::kBool ? 2 : spec.bound.value_or(tableSize(i));
-    return at::randint(bound, sizes, generator_, at::TensorOptions(at::kLong)).to(spec.dtype);
-  }
-
-  /// The smallest table that the input indexes.
-  int64_t tableSize(size_t i) const {
-    int64_t smallest = 2;
-    bool found = false;
-    for (const auto& use : model_.prototype.train.graph->inputs()[i]->uses()) {
-      if (use.user->kind() != c10::aten::embedding || use.offset != 1) continue;
-      const auto type = use.user->inputs()[0]->type()->expect<c10::TensorType>();
-      const int64_t rows = type->sizes()[0].value_or(2);
-      smallest = found ? std::min(smallest, rows) : rows;
-      found = true;
-    }
-    return smallest;
-  }
-
-  at::Tensor target(int64_t rows) {
-    const TargetRule rule = findLoss(model_.loss->name).target(lossRequest(model_));
-    if (rule.exact) return exactTarget(*rule.exact, rows);
-    std::vector<int64_t> sizes =
-        checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);
-    if (!rule.class_indices) return floating(sizes, at::kFloat, true);
-    const size_t axis = sizes.size() > 1 ? 1 : 0;
-    const int64_t classes = rule.classes.value_or(sizes.at(axis));
-    sizes.erase(sizes.begin() + static_cast<int64_t>(axis));
-    return at::randint(classes, sizes, generator_, at::TensorOptions(at::kLong));
-  }
-
-  /// Of ctc: one label per row, which fits any number of frames and is not the blank, 0 or another.
-  void sequences(int64_t rows, Batch& batch) {
-    const std::vector<int64_t> output =
-        checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);  // [T,N,C]
-    const auto& arguments = model_.loss->arguments;
-    const auto given = arguments.find("blank");
-    const int64_t blank = given == arguments.end() ? 0 : std::stoll(given->second.at(0));
-    batch.target = at::full({rows, 1}, (blank + 1) % output.at(2), at::kLong);
-    batch.more = {at::full({rows}, output.at(0), at::kLong), at::ones({rows}, at::kLong)};
-  }
-
-  at::Tensor exactTarget(const TargetShape& shape, int64_t rows) {
-    std::vector<int64_t> sizes;
-    for (const auto& size : shape.sizes) sizes.push_back(size.value_or(rows));
-    if (at::isFloatingType(shape.dtype)) return floating(sizes, shape.dtype, true);
-    // Numbers of classes where the outputs have that many.
-    const std::vector<int64_t> output =
-        checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);
-    const int64_t classes = output.size() > 1 && output.size() == sizes.size() + 1 ? output[1] : 2;
-    const int64_t bound = shape.dtype == at::kBool ? 2 : shape.bound.value_or(classes);
-    return at::randint(bound, sizes, generator_, at::TensorOptions(at::kLong)).to(shape.dtype);
-  }
-
-  const FusedModel& model_;
-  std::optional<at::ScalarType> dtype_;
-  at::Generator generator_;
 };
 
 FusedModel copyOf(const FusedModel& model, std::optional<at::ScalarType> dtype) {
@@ -154,7 +64,7 @@ class Comparison {
       : model_(copyOf(model, dtype)),
         members_(members),
         fused_(model_, kSeed),
-        examples_(model_, dtype),
+        examples_(model_, dtype, kSeed),
         atol_(atol),
         loss_(model.loss ? losses::scriptedModule(*model.loss) : std::nullopt) {
     if (loss_ && dtype) loss_->to(*dtype);

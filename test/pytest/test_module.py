@@ -78,10 +78,10 @@ def test_a_model_in_eval_mode_gives_a_module_that_can_do_both():
         warnings.simplefilter("error")
         fused = chorus.fuse(models, example_inputs=x, loss="mse")
     assert not fused.training
+    evaluated, trained = fused(x), fused.train()(x)
     for k, module in enumerate(models):
-        torch.testing.assert_close(fused(x)[k], module(x))
-        torch.testing.assert_close(fused.train()(x)[k], module.train()(x))
-        fused.eval(), module.eval()
+        torch.testing.assert_close(evaluated[k], module(x))
+        torch.testing.assert_close(trained[k], module.train()(x))
 
 
 def test_several_inputs_and_a_structured_result():
