@@ -9,6 +9,7 @@
 #include "chorus/import.h"
 #include "chorus/scan.h"
 #include "lib/export/fill.h"
+#include "lib/support/fault.h"
 #include "lib/support/hash.h"
 #include "lib/support/memory_file.h"
 #include "lib/support/random_ops.h"
@@ -215,6 +216,7 @@ std::string targetText(const LossRequest& request, const InputSpec& target) {
               : "    t = t.to(" + dtype + ")\n";
   text += "    if t.dim() == " + std::to_string(target.rank()) +
           ":\n        t = t.unsqueeze(0).expand([o.size(0)] + t.size())\n";
+  if (fault("loss_target_of_member_zero")) text += "    t = t[:1].expand_as(t)\n";
   std::string fits = "t.size(0) == o.size(0)";
   const std::string batch = batchExpression(request);
   for (size_t d = 0; d < target.rank(); ++d) {

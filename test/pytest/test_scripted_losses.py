@@ -175,6 +175,12 @@ def test_the_fused_file_alone_has_the_loss(tmp_path, name):
         fused.train_step(X, y.repeat(1, *[2] * (y.dim() - 1)) if y.dim() > 1 else Y)
 
 
+def test_a_fault_turns_this_red(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHORUS_FAULT", "loss_target_of_member_zero")
+    with pytest.raises(AssertionError):
+        test_a_loss_file_trains_like_pytorch(tmp_path, "dense", "script", "stacked")
+
+
 def test_fused_equals_alone(tmp_path):
     _, options = write(tmp_path, Focal, One, X, LABELS, "i64[N]", "shared")
     data = ["--data", "d.npz", "--batch-size", 2, "--epochs", "4", "--quiet", "--loss", "loss.pt", "--target", "i64[N]"]
