@@ -100,6 +100,52 @@ void requirePortable(at::ArrayRef<const torch::jit::Block*> blocks) {
   }
 }
 
+/// A parameter whose gradient is zero stays where it is.
+bool restsWithoutGradient(const OptimizerSpec& optimizer) {
+  if (optimizer.name != "sgd") return false;
+  const auto moves = [](const std::map<std::string, std::vector<double>>& values) {
+    for (const char* name : {"momentum", "weight_decay"}) {
+      const auto found = values.find(name);
+      if (found == values.end()) continue;
+      for (const double value : found->second) {
+        if (value != 0) return true;
+      }
+    }
+    return false;
+  };
+  return !moves(optimizer.values) &&
+         std::ranges::none_of(optimizer.groups, [&](const auto& g) { return moves(g.values); });
+}
+
+/// Where a member's own data decide that a branch is not taken, PyTorch has no gradient for what
+/// only that branch reads; stacked with the others it is zero, which is not the same to momentum,
+/// moments and decay.
+void refuseZeroForNone(const Builder& b, const CanonicalGraph& canonical,
+                       const std::vector<Decision>& decisions) {
+  if (b.model.k() == 1 || !b.model.optimizer || restsWithoutGradient(*b.model.optimizer)) return;
+  const auto own = std::ranges::find_if(decisions, [](const Decision& decision) {
+    return decision.kind == Decision::Kind::PerMember &&
+           (decision.op == "prim::If" || decision.op == "prim::Loop");
+  });
+  if (own == decisions.end()) return;
+  for (const size_t slot : trainableSlots(b.model)) {
+    const auto& uses = canonical.slotInput(slot)->uses();
+    const bool always = std::ranges::any_of(
+        uses, [&](const auto& use) { return use.user->owningBlock() == canonical.graph->block(); });
+    if (always) continue;
+    Message message = unsupported("'" + b.model.prototype.slots[slot].name +
+                                      "' is read only where a member's own data decide it, and " +
+                                      b.model.optimizer->name + " moves what has no gradient",
+                                  own->place);
+    message.note(
+        "PyTorch leaves it alone in a step that does not read it; stacked with the other members' "
+        "its gradient is zero, and momentum, moments or weight decay would move it");
+    message.help =
+        "sgd without momentum and weight decay trains it exactly; or train the members apart";
+    throw Refused(message);
+  }
+}
+
 void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& mode, bool stacked,
                 bool keep_decisions) {
   std::shared_ptr<Graph> member = canonical.graph->copy();
@@ -109,6 +155,7 @@ void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& 
   flags.insert(flags.end(), b.model.stacked.begin(), b.model.stacked.end());
   flags.insert(flags.end(), b.model.varying.size(), true);
   BatchedGraph batched = batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled);
+  if (mode == "train") refuseZeroForNone(b, canonical, batched.decisions);
   if (keep_decisions && b.options.decisions) *b.options.decisions = batched.decisions;
   runPasses(batched.graph, fusedPipeline(), b.options.disabled);
   if (!b.options.counter_based_random) {
