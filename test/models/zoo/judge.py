@@ -53,7 +53,9 @@ def save(module, path, inputs, kind):
             made = torch.jit.script(module)
         else:
             made = torch.jit.trace(module, inputs, check_trace=False, strict=False)
-    module.load_state_dict(before)
+    with torch.no_grad():
+        for name, tensor in module.state_dict().items():
+            tensor.copy_(before[name])
     made.save(str(path))
 
 
