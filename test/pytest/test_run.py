@@ -146,7 +146,9 @@ def test_evaluate_and_predict(plain):
     report = json.loads(tool("run", "fused.pt", "--data", "d.npz", "--evaluate", "--json", "--batch-size", "5",
                              cwd=plain).stdout)
     tool("run", "fused.pt", "--data", "d.npz", "--predict", "out.npz", "--batch-size", "5", cwd=plain)
-    tool("run", "m1.pt", "--data", "d.npz", "--predict", "out1.npz", cwd=plain)
+    said = json.loads(tool("run", "m1.pt", "--data", "d.npz", "--predict", "out1.npz", "--json", cwd=plain).stdout)
+    assert said["predictions"] == "out1.npz" and said["members"] == ["m1"]
+    assert said["arrays"] == {"output": list(np.load(plain / "out1.npz")["output"].shape)}
     arrays, output = np.load(plain / "d.npz"), np.load(plain / "out.npz")["output"]
     x, y = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"]).long()
     for k in MEMBERS:

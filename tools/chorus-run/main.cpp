@@ -15,13 +15,22 @@ namespace chorus {
 namespace {
 
 /// "output", or "output0", "output1", ...: [K,N,...], of a plain member [N,...].
-void writePredictions(const std::string& path, const std::vector<at::Tensor>& outputs, bool plain) {
-  std::vector<std::pair<std::string, at::Tensor>> arrays;
+NamedArrays namedOutputs(const std::vector<at::Tensor>& outputs, bool plain) {
+  NamedArrays arrays;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string name = outputs.size() == 1 ? "output" : "output" + std::to_string(i);
     arrays.emplace_back(name, plain ? outputs[i][0] : outputs[i]);
   }
-  writeAtomically(path, [&](const std::string& temporary) { writeNpz(temporary, arrays); });
+  return arrays;
+}
+
+void predictAndWrite(const RunOptions& options, ModelFile& file, const RunData& data,
+                     int64_t batch_size) {
+  const NamedArrays arrays =
+      namedOutputs(predict(file.model, data.train, batch_size, options.seed), file.plain);
+  writeAtomically(options.predict,
+                  [&](const std::string& temporary) { writeNpz(temporary, arrays); });
+  reportPredictions(options, file.model, arrays);
 }
 
 /// The command that goes on with an interrupted run.
@@ -63,8 +72,7 @@ int runModel(RunOptions* options) {
     return 0;
   }
   if (!options->predict.empty()) {
-    writePredictions(options->predict, predict(model, data.train, batch_size, options->seed),
-                     file.plain);
+    predictAndWrite(*options, file, data, batch_size);
     return 0;
   }
   return trainAndWrite(*options, file, data);

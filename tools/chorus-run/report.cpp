@@ -173,6 +173,22 @@ void reportTraining(const RunOptions& options, const FusedModel& model, const Tr
   std::cout << format(trainingTable(model, result)) << std::flush;
 }
 
+void reportPredictions(const RunOptions& options, const FusedModel& model,
+                       const NamedArrays& arrays) {
+  if (options.json) {
+    Json json;
+    json["predictions"] = options.predict;
+    json["members"] = model.member_names;
+    for (const auto& [name, array] : arrays) json["arrays"][name] = array.sizes().vec();
+    std::cout << json.dump(2) << std::endl;
+    return;
+  }
+  if (options.quiet) return;
+  std::cout << "wrote " << options.predict << ":";
+  for (const auto& [name, array] : arrays) std::cout << " " << name << " " << array.sizes();
+  std::cout << std::endl;
+}
+
 void reportScores(const RunOptions& options, const FusedModel& model, const Dataset& data,
                   const Scores& scores) {
   if (options.json) {

@@ -26,6 +26,10 @@ class EpochReporter {
 /// The table per member, or with --json one object, on standard output.
 
 void reportTraining(const RunOptions& options, const FusedModel& model, const TrainResult& result);
+/// Which arrays the file of predictions holds, and their sizes.
+using NamedArrays = std::vector<std::pair<std::string, at::Tensor>>;
+void reportPredictions(const RunOptions& options, const FusedModel& model,
+                       const NamedArrays& arrays);
 void reportScores(const RunOptions& options, const FusedModel& model, const Dataset& data,
                   const Scores& scores);
 
