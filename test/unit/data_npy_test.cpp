@@ -178,7 +178,7 @@ TEST(DataNpz, ErrorsNameTheArray) {
   EXPECT_NE(problem(npz({{"x.npy", good}, {"evil.pkl", "x"}}, false))
                 .find("'evil.pkl', which is no array"),
             std::string::npos);
-  EXPECT_NE(problem(write("chorus_data.csv", "a,b\n1,2\n")).find("not a data file"),
+  EXPECT_NE(problem(write("chorus_data.bin", std::string("\1\2\0\3", 4))).find("not a data file"),
             std::string::npos);
   EXPECT_EQ(problem("no/such.npz"), "there is no such file");
 }

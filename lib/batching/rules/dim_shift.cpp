@@ -73,7 +73,7 @@ BatchingRule flipOf(int64_t axis) {
 
 /// msort(x): along the first dim.
 RuleResult msort(RuleContext& context) {
-  if (context.rank(0) == 0) return elementwise(context);
+  if (context.rank(0) == 0) return stackedResults({context.stacked(0)});
   return stackedResults({context.emitAll("aten::sort", {context.stacked(0), 1})[0]});
 }
 

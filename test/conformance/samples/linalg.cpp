@@ -59,7 +59,7 @@ Samples linalg() {
       "_lu_with_info(f64[4,4])",
       "orgqr(f32[4,4], f32[4])",
       "linalg_householder_product(f32[4,4], f32[4])",
-      "ormqr(f32[4,4], f32[4], f32[4,4])",
+      "ormqr(f64[4,4], f64[4], f64[4,4])",
   };
 }
 

@@ -16,10 +16,9 @@ Samples loss_functions() {
       "huber_loss(f32[N,4], f32[N,4], 0)",
       "huber_loss(f32[N,4], f32[N,4], 1)",
       "huber_loss(f32[N,4], f32[N,4], 2)",
-      "soft_margin_loss(f32[N,4], f32[N,4], 0)",
-      "soft_margin_loss(f32[N,4], f32[N,4], 1)",
-      "soft_margin_loss(f32[N,4], f32[N,4], 2)",
-      "mse_loss(f32[N,4], f32[4], 1)",
+      "soft_margin_loss(f32[N,4], f32[N,4]=, 0)",
+      "soft_margin_loss(f32[N,4], f32[N,4]=, 1)",
+      "soft_margin_loss(f32[N,4], f32[N,4]=, 2)",
       "mse_loss(f32[], f32[], 1)",
       "binary_cross_entropy(f32[N,4]~, f32[N,4]~, none, 1) ; no-poison",
       "binary_cross_entropy(f32[N,4]~, f32[N,4]~, f32[4]+=, 2) ; no-poison",
@@ -39,7 +38,7 @@ Samples loss_functions() {
       "cosine_embedding_loss(f32[N,4], f32[N,4], f32[N]=, 0.1, 1)",
       "cosine_embedding_loss(f32[4], f32[4], f32[]=, 0.1, 0)",
       "triplet_margin_loss(f32[N,4], f32[N,4], f32[N,4], 1.0, 2.0, 1e-6, false, 1)",
-      "triplet_margin_loss(f32[N,4], f32[N,4], f32[4], 1.0, 2.0, 1e-6, true, 2)",
+      "triplet_margin_loss(f32[N,4], f32[N,4], f32[N,4], 1.0, 2.0, 1e-6, true, 2)",
   };
 }
 

@@ -6,7 +6,6 @@ Samples statistics() {
   return {
       "quantile(f32[4,4], 0.3)",
       "quantile(f32[4,4], 0.3, 1, true)",
-      "quantile(f32[4,4], f32[3]~, 0) ; mixed",
       "nanquantile(f32[4,4], 0.5, 0)",
       "bucketize(f32[4,4], f32[1])",
       "searchsorted(f32[1], f32[4,4])",
