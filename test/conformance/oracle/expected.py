@@ -34,7 +34,6 @@ OPS = {
     "all": ("per member", "an empty list of dims"),
     "cov": ("per member", "with weights"),
     "corrcoef": ("per member", "nobody trains through it"),
-    "special.zeta": ("per member", "its kernel rounds an element by its neighbours"),
     "gradient": ("per member", "nobody trains through it"),
     "index_put": ("per member", "a mask, and several values"),
     "linalg.tensorsolve": ("per member", "with dims"),

@@ -81,6 +81,7 @@ Samples special() {
       "view_as_complex_copy(f32[2]=)",
       "frexp(f32[4,4]+)",
       "frexp(f32[])",
+      "special_zeta(f32[4,4]+=, f32[4]+=)",
       "special_gammainc(f32[4,4]+=, f32[4]+)",
       "special_gammaincc(f32[4,4]+=, f32[4]+)",
       "special_chebyshev_polynomial_t(f32[4,4]~, i64[4]<4)",
