@@ -4,6 +4,7 @@
 #include "chorus/member.h"
 #include "chorus/pass.h"
 #include "lib/support/random_ops.h"
+#include "lib/support/value_types.h"
 #include "passes/counter_distributions.h"
 
 namespace chorus {
@@ -13,19 +14,6 @@ using torch::jit::Graph;
 using torch::jit::NamedValue;
 using torch::jit::Node;
 using torch::jit::Value;
-
-const std::set<std::string> kDropouts = {"aten::dropout", "aten::feature_dropout",
-                                         "aten::alpha_dropout", "aten::feature_alpha_dropout"};
-
-/// What is left of a dropout of which every member has its own p
-/// (lib/batching/varying_dropout.cpp).
-const std::string kKept = "chorus::kept";
-
-std::optional<c10::IValue> constantArgument(const Node* node, const std::string& name) {
-  const auto index = node->schema().argumentIndexWithName(name);
-  if (!index) return std::nullopt;
-  return torch::jit::toIValue(node->input(static_cast<size_t>(*index)));
-}
 
 /// Emits in place of `node`: what is inserted takes its source range and scope.
 struct Replacement {
@@ -137,13 +125,13 @@ void run(std::shared_ptr<Graph>& graph) {
     Node* node = random[i];
     const std::string op = node->kind().toQualString();
     torch::jit::WithInsertPoint here(node);
-    if (op == kKept) {
+    if (op == kKeptOp) {
       node->replaceInput(2, graph->insertConstant(static_cast<int64_t>(i)));
       continue;
     }
     Replacement emit{*graph, node};
-    Value* drawn = kDropouts.count(op) ? rewriteDropout(emit, static_cast<int64_t>(i))
-                                       : drawnValue(node, static_cast<int64_t>(i));
+    Value* drawn = isDropout(node) ? rewriteDropout(emit, static_cast<int64_t>(i))
+                                   : drawnValue(node, static_cast<int64_t>(i));
     if (!drawn) refuse(node);
     node->output()->replaceAllUsesWith(drawn);
     node->destroy();

@@ -81,12 +81,6 @@ void replaceByMerged(State& state, Node* node, Value* merged, Value* k) {
   node->destroy();
 }
 
-std::optional<c10::IValue> constantOf(const Node* node, const std::string& argument) {
-  const auto index = node->schema().argumentIndexWithName(argument);
-  if (!index) return std::nullopt;
-  return torch::jit::toIValue(node->input(*index));
-}
-
 bool hasArgument(const Node* node, const std::string& argument) {
   const auto* schema = node->maybeSchema();
   return schema && schema->argumentIndexWithName(argument).has_value();
@@ -186,7 +180,7 @@ bool sinkPointwise(State& state, Node* node) {
 bool sinkCat(State& state, Node* node) {
   if (node->kind() != c10::aten::cat) return false;
   Node* list = node->input(0)->node();
-  const auto constant = constantOf(node, "dim");
+  const auto constant = constantArgument(node, "dim");
   if (list->kind() != c10::prim::ListConstruct || !constant || !constant->isInt()) return false;
   const auto rank = rankOf(node->output());
   int64_t dim = constant->toInt();
@@ -230,7 +224,7 @@ bool sinkCat(State& state, Node* node) {
 
 // Dims of `node`, wrapped; empty if not known.
 std::vector<int64_t> wrappedDims(const Node* node, const std::string& argument) {
-  const auto constant = constantOf(node, argument);
+  const auto constant = constantArgument(node, argument);
   if (!constant) return {};
   std::vector<int64_t> dims;
   if (constant->isInt()) dims = {constant->toInt()};
@@ -255,7 +249,8 @@ bool sinkAlongDims(State& state, Node* node) {
   std::vector<int64_t> dims = wrappedDims(node, row->dims);
   if (dims.empty()) return false;
   const int64_t lowest = *std::min_element(dims.begin(), dims.end());
-  const auto keepdim = hasArgument(node, "keepdim") ? constantOf(node, "keepdim") : std::nullopt;
+  const auto keepdim =
+      hasArgument(node, "keepdim") ? constantArgument(node, "keepdim") : std::nullopt;
   const bool keeps = row->keeps_rank || (keepdim && keepdim->isBool() && keepdim->toBool());
   const bool split = lowest == 2;
   if (lowest < 2 || (split && !keeps)) return false;
@@ -279,8 +274,8 @@ bool sinkAlongDims(State& state, Node* node) {
 bool sinkFlatten(State& state, Node* node) {
   if (node->kind() != c10::aten::flatten || !hasArgument(node, "start_dim")) return false;
   const Merged* found = find(state, node->input(0));
-  const auto start = constantOf(node, "start_dim");
-  const auto end = constantOf(node, "end_dim");
+  const auto start = constantArgument(node, "start_dim");
+  const auto end = constantArgument(node, "end_dim");
   if (!found || !start || !end || !start->isInt() || !end->isInt() || start->toInt() < 2)
     return false;
   const Merged merged = *found;
@@ -297,7 +292,7 @@ bool sinkPad(State& state, Node* node) {
   if (node->kind() != c10::aten::constant_pad_nd && node->kind() != c10::aten::pad) return false;
   const Merged* found = find(state, node->input(0));
   const auto rank = rankOf(node->input(0));
-  const auto pad = constantOf(node, "pad");
+  const auto pad = constantArgument(node, "pad");
   if (!found || !rank || !pad || !pad->isIntList()) return false;
   const int64_t padded = static_cast<int64_t>(pad->toIntVector().size()) / 2;
   if (padded > *rank - 3) return false;
@@ -311,7 +306,7 @@ bool sinkPad(State& state, Node* node) {
 bool sinkSize(State& state, Node* node) {
   if (node->kind() != c10::aten::size || !hasArgument(node, "dim")) return false;
   const Merged* merged = find(state, node->input(0));
-  const auto dim = constantOf(node, "dim");
+  const auto dim = constantArgument(node, "dim");
   if (!merged || !dim || !dim->isInt()) return false;
   const int64_t d = dim->toInt();
   if (d < 0 || d == 2) return false;

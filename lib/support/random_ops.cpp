@@ -1,10 +1,9 @@
 #include "lib/support/random_ops.h"
 
-#include <torch/csrc/jit/ir/constants.h>
-
-#include <optional>
 #include <set>
 #include <string>
+
+#include "lib/support/value_types.h"
 
 namespace chorus {
 namespace {
@@ -35,18 +34,6 @@ const std::set<std::string> kAlwaysRandom = {"aten::bernoulli",
                                              "aten::_standard_gamma",
                                              "aten::_sample_dirichlet",
                                              "aten::native_dropout"};
-const std::set<std::string> kDropouts = {"aten::dropout", "aten::feature_dropout",
-                                         "aten::alpha_dropout", "aten::feature_alpha_dropout"};
-
-/// What is left of a dropout of which every member has its own p
-/// (lib/batching/varying_dropout.cpp).
-const std::string kKept = "chorus::kept";
-
-std::optional<c10::IValue> constantArgument(const Node* node, const std::string& name) {
-  const auto index = node->schema().argumentIndexWithName(name);
-  if (!index) return std::nullopt;
-  return torch::jit::toIValue(node->input(static_cast<size_t>(*index)));
-}
 
 /// A flag or probability that is not a constant counts as on.
 bool isOn(const Node* node, const std::string& flag) {
@@ -60,10 +47,16 @@ bool isPositive(const Node* node, const std::string& probability) {
 
 }  // namespace
 
+bool isDropout(const Node* node) {
+  static const std::set<std::string> names = {"aten::dropout", "aten::feature_dropout",
+                                              "aten::alpha_dropout", "aten::feature_alpha_dropout"};
+  return names.count(node->kind().toQualString()) > 0;
+}
+
 bool drawsFromCounters(const Node* node) {
   const std::string op = node->kind().toQualString();
-  if (kAlwaysRandom.count(op) || op == kKept) return true;
-  if (kDropouts.count(op)) return isOn(node, "train");
+  if (kAlwaysRandom.count(op) || op == kKeptOp) return true;
+  if (isDropout(node)) return isOn(node, "train");
   if (op == "aten::rrelu") return isOn(node, "training");
   if (op == "aten::rrelu_with_noise") return isOn(node, "training");
   if (op == "aten::scaled_dot_product_attention") return isPositive(node, "dropout_p");

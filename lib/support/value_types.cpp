@@ -1,5 +1,7 @@
 #include "lib/support/value_types.h"
 
+#include <torch/csrc/jit/ir/constants.h>
+
 namespace chorus {
 
 using torch::jit::Value;
@@ -21,6 +23,12 @@ c10::TypePtr typeOfRank(const Value* like, std::optional<int64_t> rank) {
   if (rank) made = made->withDim(static_cast<size_t>(*rank));
   if (dtype) made = made->withScalarType(dtype);
   return made;
+}
+
+std::optional<c10::IValue> constantArgument(const torch::jit::Node* node, const std::string& name) {
+  const auto index = node->schema().argumentIndexWithName(name);
+  if (!index) return std::nullopt;
+  return torch::jit::toIValue(node->input(static_cast<size_t>(*index)));
 }
 
 }  // namespace chorus
