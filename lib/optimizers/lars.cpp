@@ -1,4 +1,5 @@
 #include "chorus/optimizer.h"
+#include "lib/optimizers/momentum.h"
 
 namespace chorus::optimizers {
 
@@ -27,14 +28,7 @@ OptimizerDefinition lars() {
     if always_adapt:
         adapts = torch.ones_like(adapts)
     g = torch.where(adapts, (g + decay * p) * trust, g)
-    later = momentum.to(t) * momentum_buffer + (1 - dampening).to(t) * g
-    momentum_buffer = torch.where(step == 1, g, later)
-    move = momentum_buffer
-    if nesterov:
-        move = g + momentum.to(t) * momentum_buffer
-    move = torch.where(momentum == 0, g, move)
-    return p - lr.to(t) * move, momentum_buffer
-)";
+)" + std::string(kMomentumStep);
   return d;
 }
 

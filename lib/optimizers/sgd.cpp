@@ -1,11 +1,10 @@
 #include <limits>
 
 #include "chorus/optimizer.h"
+#include "lib/optimizers/momentum.h"
 
 namespace chorus::optimizers {
 
-// A member without momentum moves by its gradient, whatever its buffer holds; the first step fills
-// the buffer with the gradient itself, without dampening.
 OptimizerDefinition sgd() {
   OptimizerDefinition d;
   d.name = "sgd";
@@ -25,14 +24,7 @@ OptimizerDefinition sgd() {
     if maximize:
         g = -g
     g = g + weight_decay.to(t) * p
-    later = momentum.to(t) * momentum_buffer + (1 - dampening).to(t) * g
-    momentum_buffer = torch.where(step == 1, g, later)
-    move = momentum_buffer
-    if nesterov:
-        move = g + momentum.to(t) * momentum_buffer
-    move = torch.where(momentum == 0, g, move)
-    return p - lr.to(t) * move, momentum_buffer
-)";
+)" + std::string(kMomentumStep);
   return d;
 }
 
