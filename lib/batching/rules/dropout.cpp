@@ -40,24 +40,6 @@ RuleResult withMask(RuleContext& context) {
   return stackedResults(context.emitSame(inputs));
 }
 
-// chorus::keep_mask(like, p, node, stacked): the runtime's masks as a function of member, step and
-// node
-RuleResult keepMask(RuleContext& context) {
-  std::vector<Value*> inputs = context.inputs();
-  inputs[0] = context.stacked(0);
-  inputs[3] = context.constantOf(true);
-  return stackedResults(context.emitSame(inputs));
-}
-
-// chorus::kept(like, p, node, stacked): the same with a p of each member's own
-RuleResult kept(RuleContext& context) {
-  std::vector<Value*> inputs = context.inputs();
-  inputs[0] = context.stacked(0);
-  inputs[1] = context.stacked(1);
-  inputs[3] = context.constantOf(true);
-  return stackedResults(context.emitSame(inputs));
-}
-
 }  // namespace
 
 RuleRows dropout() {
@@ -67,8 +49,6 @@ RuleRows dropout() {
       {"aten::feature_dropout", perChannel, "random"},
       {"aten::feature_alpha_dropout", perChannel, "random"},
       {"aten::native_dropout", withMask, "random"},
-      {"chorus::keep_mask", keepMask, "random"},
-      {"chorus::kept", kept, "random"},
   };
 }
 

@@ -28,12 +28,14 @@ RuleResult multinomial(RuleContext& context) {
   return onFoldedBatch(context);
 }
 
-// chorus::uniform(like, node, stacked), chorus::gaussian: the runtime's draws as a function of
-// member, step and node
+// The runtime's draws as a function of member, step and node: chorus::uniform(like, node, stacked),
+// chorus::gaussian, chorus::keep_mask(like, p, node, stacked), and chorus::kept with a tensor p of
+// each member's own.
 RuleResult fromCounter(RuleContext& context) {
   std::vector<Value*> inputs = context.inputs();
   inputs[0] = context.stacked(0);
-  inputs[2] = context.constantOf(true);
+  if (context.isTensor(1)) inputs[1] = context.stacked(1);
+  inputs.back() = context.constantOf(true);
   return stackedResults(context.emitSame(inputs));
 }
 
@@ -69,6 +71,8 @@ RuleRows random() {
       {"aten::randn", ofSize, "random"},
       {"aten::randint", ofSize, "random"},
       {"aten::multinomial", multinomial, "random"},
+      {"chorus::keep_mask", fromCounter, "random"},
+      {"chorus::kept", fromCounter, "random"},
       {"chorus::uniform", fromCounter, "random"},
       {"chorus::gaussian", fromCounter, "random"},
   };
