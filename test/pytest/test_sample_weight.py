@@ -5,22 +5,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from chorus_testing import assert_close, export, nudged, state, tool
+from chorus_testing import TwoLayers, assert_close, export, nudged, state, tool
 
 K, N, C, BATCH = 3, 9, 3, 3
 LRS = [0.05, 0.1, 0.2]
 
 
-class One(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, C)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.first(x)))
-
-
-class Three(One):
+class Three(TwoLayers):
     def forward(self, x):
         h = torch.tanh(self.first(x))
         return self.last(h), self.last(h + x[:, :3]), self.last(h - x[:, :3])
@@ -33,14 +24,14 @@ def draws(*sizes, seed=3):
 LABELS = torch.randint(0, C, (N,), generator=torch.Generator().manual_seed(2))
 # loss, arguments, net, y, losses of rows
 CASES = {
-    "mse": ("mse", [], One, draws(N, C), lambda k, o, y: F.mse_loss(o, y, reduction="none").mean(1)),
-    "mse sum": ("mse", ["reduction=sum"], One, draws(N, C) / 9, lambda k, o, y: F.mse_loss(o, y, reduction="none").sum(1)),
-    "cross_entropy": ("cross_entropy", [], One, LABELS, lambda k, o, y: F.cross_entropy(o, y, reduction="none")),
-    "cross_entropy smoothing": ("cross_entropy", ["label_smoothing=0.1,0.3,0"], One, LABELS,
+    "mse": ("mse", [], TwoLayers, draws(N, C), lambda k, o, y: F.mse_loss(o, y, reduction="none").mean(1)),
+    "mse sum": ("mse", ["reduction=sum"], TwoLayers, draws(N, C) / 9, lambda k, o, y: F.mse_loss(o, y, reduction="none").sum(1)),
+    "cross_entropy": ("cross_entropy", [], TwoLayers, LABELS, lambda k, o, y: F.cross_entropy(o, y, reduction="none")),
+    "cross_entropy smoothing": ("cross_entropy", ["label_smoothing=0.1,0.3,0"], TwoLayers, LABELS,
                                 lambda k, o, y: F.cross_entropy(o, y, reduction="none", label_smoothing=[0.1, 0.3, 0][k])),
-    "huber": ("huber", ["delta=1,0.5,0.1"], One, draws(N, C),
+    "huber": ("huber", ["delta=1,0.5,0.1"], TwoLayers, draws(N, C),
               lambda k, o, y: F.huber_loss(o, y, reduction="none", delta=[1, 0.5, 0.1][k]).mean(1)),
-    "bce weights": ("bce_with_logits", ["pos_weight=ws.npy"], One, draws(N, C).sigmoid(),
+    "bce weights": ("bce_with_logits", ["pos_weight=ws.npy"], TwoLayers, draws(N, C).sigmoid(),
                     lambda k, o, y: F.binary_cross_entropy_with_logits(o, y, pos_weight=WEIGHTS[k], reduction="none").mean(1)),
     "triplet": ("triplet_margin", ["margin=1,0.5,2"], Three, None,
                 lambda k, o, y: F.triplet_margin_loss(*o, margin=[1, 0.5, 2][k], reduction="none")),
@@ -158,11 +149,11 @@ class Scalar(nn.Module):
 
 
 @pytest.mark.parametrize("case,weights,message", [
-    (("mse + l2_penalty", [], One, draws(N, C), None), ROWS, "is not made of losses of single rows"),
-    (("cross_entropy", ["weight=ws.npy"], One, LABELS, None), ROWS, "does not go with class weights"),
-    (("cross_entropy", ["ignore_index=1"], One, LABELS, None), ROWS, "which the loss ignores (1)"),
-    (("mse", [], One, draws(N, C), None), ROWS[:2], "have sizes [2, 9], which are neither [N] nor [K,N] with N = 9, K = 3"),
-    (("mse", [], One, draws(N, C), None), ROWS - 1, "but a weight is a number of 0 or more"),
+    (("mse + l2_penalty", [], TwoLayers, draws(N, C), None), ROWS, "is not made of losses of single rows"),
+    (("cross_entropy", ["weight=ws.npy"], TwoLayers, LABELS, None), ROWS, "does not go with class weights"),
+    (("cross_entropy", ["ignore_index=1"], TwoLayers, LABELS, None), ROWS, "which the loss ignores (1)"),
+    (("mse", [], TwoLayers, draws(N, C), None), ROWS[:2], "have sizes [2, 9], which are neither [N] nor [K,N] with N = 9, K = 3"),
+    (("mse", [], TwoLayers, draws(N, C), None), ROWS - 1, "but a weight is a number of 0 or more"),
 ])
 def test_what_cannot_be_weighed_is_refused(tmp_path, case, weights, message):
     done = run(tmp_path, case, weights, "shared", "--sample-weight", "w", ok=False)

@@ -7,22 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from chorus_testing import assert_close, export, nudged, state, tool
+from chorus_testing import TwoLayers, assert_close, export, nudged, state, tool
 
 K, N, C = 3, 3, 3
 LRS = [0.05, 0.1, 0.2]
 
 
-class One(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, C)
-
-    def forward(self, x):
-        return self.last(torch.tanh(self.first(x)))
-
-
-class Two(One):
+class Two(TwoLayers):
     def forward(self, x):
         h = torch.tanh(self.first(x))
         return self.last(h), F.softplus(self.last(h.flip(1)))
@@ -79,13 +70,13 @@ def numbers(*sizes, seed=3):
 X, Y, LABELS = numbers(N, 4), numbers(N, C, seed=4), torch.tensor([2, 0, 1])
 # loss, net, target, --target
 CASES = {
-    "dense": (Charbonnier, One, Y, None),
-    "dense, declared": (Charbonnier, One, Y, f"f32[N,{C}]"),
-    "buffers and class numbers": (Focal, One, LABELS, f"i64[N]<{C}"),
-    "cross entropy": (Entropy, One, LABELS, "i64[N]"),
-    "rows together": (Correlation, One, Y, None),
+    "dense": (Charbonnier, TwoLayers, Y, None),
+    "dense, declared": (Charbonnier, TwoLayers, Y, f"f32[N,{C}]"),
+    "buffers and class numbers": (Focal, TwoLayers, LABELS, f"i64[N]<{C}"),
+    "cross entropy": (Entropy, TwoLayers, LABELS, "i64[N]"),
+    "rows together": (Correlation, TwoLayers, Y, None),
     "several outputs": (Normal, Two, Y, None),
-    "mode": (ByMode, One, Y, None),
+    "mode": (ByMode, TwoLayers, Y, None),
 }
 
 
@@ -182,7 +173,7 @@ def test_a_fault_turns_this_red(tmp_path, monkeypatch):
 
 
 def test_fused_equals_alone(tmp_path):
-    _, options = write(tmp_path, Focal, One, X, LABELS, "i64[N]", "shared")
+    _, options = write(tmp_path, Focal, TwoLayers, X, LABELS, "i64[N]", "shared")
     data = ["--data", "d.npz", "--batch-size", 2, "--epochs", "4", "--quiet", "--loss", "loss.pt", "--target", "i64[N]"]
     tool("fuse", "m0.pt", "m1.pt", "m2.pt", "-o", "fused.pt", *options, cwd=tmp_path)
     tool("run", "fused.pt", "--data", "d.npz", "--batch-size", 2, "--epochs", "4", "--quiet", "-o", "t.pt", cwd=tmp_path)
@@ -229,14 +220,14 @@ class NoTarget(nn.Module):
 ])
 def test_losses_that_cannot_be_are_refused(tmp_path, loss, code, message):
     torch.jit.script(loss()).save(str(tmp_path / "loss.pt"))
-    export(One(), tmp_path / "m.pt", X)
+    export(TwoLayers(), tmp_path / "m.pt", X)
     done = tool("fuse", "m.pt", "-o", "f.pt", "--loss", "loss.pt", ok=False, cwd=tmp_path)
     assert done.returncode == code and message in done.stderr and "loss.pt" in done.stderr, done.stderr
     assert not (tmp_path / "f.pt").exists()
 
 
 def test_a_target_of_another_form_is_refused_with_the_option(tmp_path):
-    write(tmp_path, Charbonnier, One, X, LABELS, None, "shared")
+    write(tmp_path, Charbonnier, TwoLayers, X, LABELS, None, "shared")
     done = tool("run", "m0.pt", "--data", "d.npz", "--loss", "loss.pt", "--optimizer", "sgd", "--lr", "0.1", "-o", "t.pt", ok=False, cwd=tmp_path)
     assert done.returncode == 1
     assert "the target of the loss is f32[N,3]" in done.stderr and "--target" in done.stderr
@@ -246,12 +237,12 @@ def test_a_target_of_another_form_is_refused_with_the_option(tmp_path):
 
 @pytest.mark.parametrize("content", ["text", "pickle", "operator"])
 def test_hostile_losses_are_refused_by_name(tmp_path, content):
-    export(One(), tmp_path / "m.pt", X)
+    export(TwoLayers(), tmp_path / "m.pt", X)
     path = tmp_path / "loss.pt"
     if content == "text":
         path.write_text("import os\n")
     elif content == "pickle":
-        torch.save(One(), path)
+        torch.save(TwoLayers(), path)
     else:
         torch.jit.script(Charbonnier()).save(str(tmp_path / "good.pt"))
         with zipfile.ZipFile(tmp_path / "good.pt") as good, zipfile.ZipFile(path, "w") as bad:
@@ -268,7 +259,7 @@ def test_hostile_losses_are_refused_by_name(tmp_path, content):
 
 
 def test_another_loss_than_the_files_is_a_usage_error(tmp_path):
-    _, options = write(tmp_path, Charbonnier, One, X, Y, None, "shared")
+    _, options = write(tmp_path, Charbonnier, TwoLayers, X, Y, None, "shared")
     tool("fuse", "m0.pt", "m1.pt", "m2.pt", "-o", "fused.pt", *options, cwd=tmp_path)
     torch.jit.script(Correlation()).save(str(tmp_path / "other.pt"))
     done = tool("run", "fused.pt", "--data", "d.npz", "--loss", "other.pt", "-o", "t.pt", ok=False, cwd=tmp_path)

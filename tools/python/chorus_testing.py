@@ -106,3 +106,14 @@ class MLP(nn.Sequential):
         for a, b in zip(sizes, sizes[1:]):
             layers += [nn.Linear(a, b), nn.ReLU()]
         super().__init__(*layers[:-1])
+
+
+class TwoLayers(nn.Module):
+    """Four inputs, three outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)))
