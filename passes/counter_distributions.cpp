@@ -121,11 +121,63 @@ Value* normal(Draw& d) {
   return d.emit("aten::add", {d.emit("aten::mul", {d.gaussian(like), deviation}), mean});
 }
 
+Value* logNormal(Draw& d) { return d.emit("aten::exp", {normal(d)}); }
+
+// log(1 - u): minus a number of the exponential distribution
+Value* minusExponential(Draw& d) {
+  return d.emit("aten::log1p", {d.emit("aten::neg", {d.uniform(d.self())})});
+}
+
 // -log(1 - u) / lambda, by inversion
 Value* exponential(Draw& d) {
-  Value* u = d.emit("aten::neg", {d.uniform(d.self())});
-  Value* e = d.emit("aten::neg", {d.emit("aten::log1p", {u})});
-  return d.emit("aten::div", {e, d.input("lambd")});
+  return d.emit("aten::div", {d.emit("aten::neg", {minusExponential(d)}), d.input("lambd")});
+}
+
+// floor(log(1 - u) / log(1 - p)) + 1: trials up to the first success
+Value* geometric(Draw& d) {
+  Value* base = d.graph.insert(c10::aten::log1p, {d.graph.insert(c10::aten::neg, {d.input("p")})});
+  Value* trials = d.emit("aten::floor", {d.emit("aten::div", {minusExponential(d), base})});
+  return d.as(d.emit("aten::add", {trials, 1}), d.self());
+}
+
+// median + sigma tan(pi (u - 1/2))
+Value* cauchy(Draw& d) {
+  constexpr double kPi = 3.14159265358979323846;
+  Value* centred = d.emit("aten::sub", {d.uniform(d.self()), 0.5});
+  Value* tangent = d.emit("aten::tan", {d.emit("aten::mul", {centred, kPi})});
+  return d.emit("aten::add", {d.emit("aten::mul", {tangent, d.input("sigma")}), d.input("median")});
+}
+
+/// Without bounds the numbers are as long as the dtype: not made of uniform ones.
+Value* random(Draw& d) {
+  if (!d.has("to") || d.input("to")->mustBeNone()) return nullptr;
+  Value* low = d.has("from") ? d.input("from") : d.graph.insertConstant(0);
+  Value* high = d.input("to");
+  if (high->type()->kind() == c10::TypeKind::OptionalType)
+    high = d.graph.insert(c10::aten::_unwrap_optional, {high});
+  Value* wide = d.emit("aten::zeros_like", {d.self()},
+                       {NamedValue("dtype", static_cast<int64_t>(at::kDouble))});
+  return d.as(d.integers(wide, low, high), d.self());
+}
+
+// Without replacement: the largest of p / e, where e is exponential. With: where u falls in the
+// sums of p.
+Value* multinomial(Draw& d) {
+  const auto replacement = torch::jit::toIValue(d.input("replacement"));
+  if (!replacement) return nullptr;
+  if (!replacement->toBool()) {
+    Value* e = d.emit("aten::neg", {minusExponential(d)});
+    Value* order = d.emit("aten::div", {d.self(), d.emit("aten::clamp_min", {e, 1e-30})});
+    order = d.emit("aten::argsort", {order, -1, true});
+    return d.emit("aten::narrow", {order, -1, 0, d.input("num_samples")})
+        ->setType(d.node->output()->type());
+  }
+  Value* sums = d.emit("aten::cumsum", {d.self(), -1});
+  sums = d.emit("aten::div", {sums, d.emit("aten::narrow", {sums, -1, -1, 1})});
+  Value* first = d.emit("aten::narrow", {d.self(), -1, 0, 1});
+  Value* like = d.emit("aten::repeat_interleave", {first, d.input("num_samples"), -1});
+  return d.emit("aten::searchsorted", {sums, d.uniform(like)}, {NamedValue("right", true)})
+      ->setType(d.node->output()->type());
 }
 
 Value* randint(Draw& d) {
@@ -186,6 +238,11 @@ const std::map<std::string, std::function<Value*(Draw&)>>& table() {
       {"aten::normal", normal},
       {"aten::normal_functional", normal},
       {"aten::exponential", exponential},
+      {"aten::log_normal", logNormal},
+      {"aten::geometric", geometric},
+      {"aten::cauchy", cauchy},
+      {"aten::random", random},
+      {"aten::multinomial", multinomial},
       {"aten::randint", randint},
       {"aten::randint_like", randintLike},
       {"aten::randperm", randperm},

@@ -3,6 +3,7 @@
 #include "chorus/diagnostics.h"
 #include "chorus/member.h"
 #include "chorus/pass.h"
+#include "lib/support/choice.h"
 #include "lib/support/random_ops.h"
 #include "lib/support/value_types.h"
 #include "passes/counter_distributions.h"
@@ -98,7 +99,7 @@ Value* rewriteDropout(Replacement& emit, int64_t index) {
   message.note(
       "chorus-run draws what is made of uniform and normal numbers: dropout, bernoulli, rand, "
       "randn, normal, "
-      "exponential, randint, randperm, rrelu");
+      "exponential, log_normal, geometric, cauchy, randint, randperm, multinomial, rrelu");
   throw Refused(message);
 }
 
@@ -117,10 +118,15 @@ void refuseInside(const torch::jit::Block* block) {
 
 void run(std::shared_ptr<Graph>& graph) {
   std::vector<Node*> random;
-  for (Node* node : graph->nodes()) {
-    if (drawsFromCounters(node)) random.push_back(node);
-    for (const torch::jit::Block* inner : node->blocks()) refuseInside(inner);
-  }
+  const std::function<void(torch::jit::Block*)> collect = [&](torch::jit::Block* block) {
+    for (Node* node : block->nodes()) {
+      if (drawsFromCounters(node)) random.push_back(node);
+      for (torch::jit::Block* inner : node->blocks()) {
+        isChoice(node) ? collect(inner) : refuseInside(inner);
+      }
+    }
+  };
+  collect(graph->block());
   for (size_t i = 0; i < random.size(); ++i) {
     Node* node = random[i];
     const std::string op = node->kind().toQualString();

@@ -5,6 +5,7 @@
 #include "lib/support/layout_ops.h"
 #include "lib/support/marker_ops.h"
 #include "lib/support/value_types.h"
+#include "passes/layout_rows.h"
 
 namespace chorus {
 namespace {
@@ -210,8 +211,7 @@ bool sinkCat(State& state, Node* node) {
   }
   Value* made =
       state.graph.insertNode(state.graph.createList(c10::TensorType::get(), parts))->output();
-  // In [N,K,C,...] dims from C on have the number that they have K first; merged they have one
-  // less.
+  // In [N,K,C,...] dims from C on are numbered as K first; merged one less.
   const int64_t at = dim == 1 ? 0 : (split ? dim : dim - 1);
   Value* result = emit(state, node, "aten::cat", {made, at});
   if (split) result = joinChannels(state, node, result);
@@ -219,8 +219,7 @@ bool sinkCat(State& state, Node* node) {
   return true;
 }
 
-// ---- ops along dims: d >= 3 becomes d - 1; a channel dim (2) works on [N,K,C,...] under the same
-// number
+// ---- ops along dims: d >= 3 becomes d - 1; a channel dim (2) stays 2, on [N,K,C,...]
 
 // Dims of `node`, wrapped; empty if not known.
 std::vector<int64_t> wrappedDims(const Node* node, const std::string& argument) {
@@ -268,8 +267,7 @@ bool sinkAlongDims(State& state, Node* node) {
   return true;
 }
 
-// ---- flatten(unmerge(x), 2, e) -> unmerge(flatten(x, 1, e - 1)): K stays in front of what is
-// flattened
+// ---- flatten(unmerge(x), 2, e) -> unmerge(flatten(x, 1, e - 1))
 
 bool sinkFlatten(State& state, Node* node) {
   if (node->kind() != c10::aten::flatten || !hasArgument(node, "start_dim")) return false;
@@ -346,10 +344,15 @@ bool cancelMarkers(State& state, Node* node) {
 
 void chooseLayouts(std::shared_ptr<Graph>& graph) {
   State state{*graph, {}, {}, {}};
-  auto nodes = graph->nodes();
-  for (auto it = nodes.begin(); it != nodes.end();) {
-    Node* node = *it++;
+  Node* const end = graph->return_node();
+  for (Node *node = end->next(), *next = nullptr; node != end; node = next) {
     torch::jit::WithInsertPoint here(node);
+    Node* const before = node->prev();
+    if (workOnRows(*graph, node)) {
+      next = before->next();
+      continue;
+    }
+    next = node->next();
     if (cancelMarkers(state, node)) continue;
     if (sinkPointwise(state, node) || sinkCat(state, node) || sinkAlongDims(state, node)) continue;
     if (sinkFlatten(state, node) || sinkPad(state, node)) continue;
@@ -380,6 +383,13 @@ Pass layout() {
           "    cat([unmerge(x, k), ...], 2)\n"
           "                                ==>  unmerge(cat([x.unflatten(1, [k, -1]), ...], "
           "2).flatten(1, 2), k)\n"
+          "\n"
+          "Ops that treat channels apart (pools, resizing, group_norm) work on rows where their "
+          "operand is K first:\n"
+          "\n"
+          "    unmerge(op(merge(x)), k)    ==>  op(x.flatten(0, 1)).unflatten(0, [k, -1])\n"
+          "    unmerge(group_norm(merge(x), g, w, b), k)\n"
+          "                                ==>  group_norm of [1,(K N C),...] with g N groups\n"
           "\n"
           "Ranks come from the values' types; an operand of unknown rank stops the rewrite.",
       .optional = true,

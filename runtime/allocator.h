@@ -10,4 +10,7 @@ namespace chorus {
 /// before the first tensor is made. Does nothing where the C library has no such setting.
 void keepFreedMemory();
 
+/// Gives what has been freed in small blocks back to the system, where the C library can.
+void returnFreedMemory();
+
 }  // namespace chorus

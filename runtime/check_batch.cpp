@@ -1,5 +1,6 @@
 #include "chorus/import.h"
 #include "chorus/trainer.h"
+#include "lib/export/alone.h"
 
 namespace chorus {
 namespace {
@@ -24,8 +25,8 @@ std::optional<int64_t> valuesPerChannelOfOneRow(const Node* node) {
   return values;
 }
 
-void checkBatchNorms(const FusedModel& model) {
-  for (const Node* node : model.prototype.train.graph->nodes()) {
+void checkBatchNorms(const Member& member) {
+  for (const Node* node : member.train.graph->nodes()) {
     if (!isTrainingBatchNorm(node) || valuesPerChannelOfOneRow(node) != 1) continue;
     Message message = error(
         "a batch of one row leaves this batch norm one value per channel, which has no variance",
@@ -49,6 +50,22 @@ void checkRowsComeFirst(const Member& member) {
   }
 }
 
+/// The one of all members; where they differ in places, that of each variant.
+std::vector<Member> structuresOf(const FusedModel& model) {
+  if (model.partial.empty()) return {model.prototype};
+  std::vector<Member> structures;
+  std::set<size_t> seen;
+  for (size_t k = 0; k < model.k(); ++k) {
+    if (!seen.insert(model.partial[k].variant).second) continue;
+    structures.push_back(ownStructure(model, k));
+    for (size_t i = 0; i < structures.back().slots.size(); ++i) {
+      const OwnTensor& own = model.partial[k].tensors[i];
+      structures.back().slots[i].value = ownTensor(model, k, own, model.tensors[own.in].detach());
+    }
+  }
+  return structures;
+}
+
 }  // namespace
 
 void checkBatch(const FusedModel& model, int64_t rows, bool training) {
@@ -63,8 +80,10 @@ void checkBatch(const FusedModel& model, int64_t rows, bool training) {
                      std::to_string(*member.fixed_batch) + " --drop-last");
     throw Refused(message);
   }
-  checkBatchSize(member, training ? member.train : member.eval, rows);
-  if (training && rows == 1) checkBatchNorms(model);
+  for (const Member& own : structuresOf(model)) {
+    checkBatchSize(own, training ? own.train : own.eval, rows);
+    if (training && rows == 1) checkBatchNorms(own);
+  }
 }
 
 }  // namespace chorus

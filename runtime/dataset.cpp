@@ -7,6 +7,9 @@
 namespace chorus {
 namespace {
 
+constexpr const char* kComplexHelp =
+    "write real and imaginary parts as numbers of their own, e.g. with numpy's .view(float)";
+
 std::string sizesText(at::IntArrayRef sizes) {
   std::ostringstream text;
   text << sizes;
@@ -35,16 +38,7 @@ struct Checker {
 
   DataArray pick(const std::map<std::string, at::Tensor>& arrays, const std::string& key,
                  bool stacked) const {
-    const auto found = arrays.find(key);
-    if (found != arrays.end()) return {key, found->second, stacked};
-    std::vector<std::string> names;
-    for (const auto& [name, array] : arrays) names.push_back(name);
-    std::string there;
-    for (const std::string& name : names) there += (there.empty() ? "'" : ", '") + name + "'";
-    const std::string near = nearest(key, names);
-    refuse("there is no array '" + key + "'; the file has " + (there.empty() ? "none" : there) +
-               (near.empty() ? "" : "; did you mean '" + near + "'?"),
-           "--keys names the arrays: the model's inputs in order, then the target");
+    return {key, arrayNamed(arrays, key, path), stacked};
   }
 
   /// The dims in front of a row's own: N, or K and N.
@@ -135,10 +129,11 @@ struct Checker {
         have == spec.dtype || (floating && have_floating) ||
         (at::isIntegralType(spec.dtype, false) && at::isIntegralType(have, false));
     if (!lossless) {
-      refuse(
-          quoted(array) + " has dtype " + dtypeName(have) + ", but the model's input is " +
-              spec.toString(),
-          floating ? "scale and convert integers to floating numbers when you write the file" : "");
+      refuse(quoted(array) + " has dtype " + dtypeName(have) + ", but the model's input is " +
+                 spec.toString(),
+             at::isComplexType(have) ? kComplexHelp
+             : floating ? "scale and convert integers to floating numbers when you write the file"
+                        : "");
     }
     if (have_floating) {
       if (const auto bad = notFinite(array)) {
@@ -216,13 +211,33 @@ struct Checker {
       if (rule.classes) checkRange(array, *rule.classes, "class numbers", rule.ignored);
       return;
     }
-    if (array.values.is_complex()) refuse(quoted(array) + " is complex");
+    if (array.values.is_complex()) {
+      refuse(quoted(array) + " is complex", kComplexHelp);
+    }
     array.values = array.values.to(output).contiguous();
     warnOfNotFinite(array);
   }
 };
 
 }  // namespace
+
+const at::Tensor& arrayNamed(const std::map<std::string, at::Tensor>& arrays,
+                             const std::string& key, const std::string& path) {
+  if (const auto found = arrays.find(key); found != arrays.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, array] : arrays) names.push_back(name);
+  std::string there;
+  for (const std::string& name : names) there += (there.empty() ? "'" : ", '") + name + "'";
+  const std::string near = nearest(key, names);
+  throw Refused(
+      error("there is no array '" + key + "'; the file has " + (there.empty() ? "none" : there) +
+                (near.empty() ? "" : "; did you mean '" + near + "'?"),
+            Place{path})
+          .helpWith(arrays.size() == 1 && path.ends_with(".npy")
+                        ? "several files between commas stand for the keys in order, e.g. --data " +
+                              path + ",y.npy"
+                        : "--keys names the arrays: the model's inputs in order, then the target"));
+}
 
 Dataset makeDataset(const std::map<std::string, at::Tensor>& arrays, const std::string& path,
                     const DataRoles& roles, const FusedModel& model, Diagnostics& diagnostics) {

@@ -74,26 +74,4 @@ Scores evaluate(const FusedModel& model, const Dataset& data, int64_t batch_size
                   [&](const SubGroup& group) -> Executor& { return executors.of(group); });
 }
 
-std::vector<at::Tensor> predict(const FusedModel& model, const Dataset& data, int64_t batch_size,
-                                uint64_t seed) {
-  const EpochPlan plan = fileOrder(model, data, batch_size, {});
-  checkBatches(model, plan, /*training=*/false);
-  Executors executors(model, seed);
-  std::vector<std::vector<at::Tensor>> parts;
-  for (int64_t step = 0; step < plan.steps(); ++step) {
-    const SubGroup all = plan.groups(step).front();
-    const std::vector<at::Tensor> outputs = executors.of(all).outputs(plan.batch(all, step));
-    parts.resize(outputs.size());
-    for (size_t o = 0; o < outputs.size(); ++o) parts[o].push_back(outputs[o]);
-  }
-  std::vector<at::Tensor> whole;
-  for (const std::vector<at::Tensor>& part : parts) {
-    if (part.front().dim() < 2) {
-      throw Refused(unsupported("predictions of a model whose output has no row dimension"));
-    }
-    whole.push_back(at::cat(part, 1));  // [K,B,...] ... -> [K,N,...]
-  }
-  return whole;
-}
-
 }  // namespace chorus

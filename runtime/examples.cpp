@@ -9,6 +9,15 @@
 
 namespace chorus {
 
+namespace {
+
+/// Any other number than 1 and -1 would leave these losses without a gradient.
+bool takesSigns(const std::string& loss) {
+  return loss == "cosine_embedding" || loss == "hinge_embedding" || loss == "soft_margin";
+}
+
+}  // namespace
+
 Examples::Examples(const FusedModel& model, std::optional<at::ScalarType> dtype, uint64_t seed)
     : model_(model), dtype_(dtype), generator_(at::detail::createCPUGenerator(seed)) {}
 
@@ -23,6 +32,16 @@ Batch Examples::next(int64_t rows) {
   } else if (findLoss(model_.loss->name).takes_target) {
     batch.target = target(rows);
   }
+  return batch;
+}
+
+Batch Examples::cast(Batch batch, std::optional<at::ScalarType> dtype) {
+  const auto convert = [&](at::Tensor& tensor) {
+    if (dtype && tensor.defined() && at::isFloatingType(tensor.scalar_type()))
+      tensor = tensor.to(*dtype);
+  };
+  for (at::Tensor& input : batch.inputs) convert(input);
+  convert(batch.target);
   return batch;
 }
 
@@ -60,7 +79,12 @@ at::Tensor Examples::target(int64_t rows) {
   const TargetRule rule = findLoss(model_.loss->name).target(lossRequest(model_));
   if (rule.exact) return exactTarget(*rule.exact, rows);
   std::vector<int64_t> sizes = checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);
-  if (!rule.class_indices) return floating(sizes, at::kFloat, true);
+  if (!rule.class_indices) {
+    // A target of fewer dimensions than the output has one number per row (per row and step, ...).
+    if (rule.dense_rank > 0 && rule.dense_rank < sizes.size()) sizes.resize(rule.dense_rank);
+    const at::Tensor drawn = floating(sizes, at::kFloat, true);
+    return takesSigns(model_.loss->name) ? at::where(drawn < 0.5, -at::ones_like(drawn), 1) : drawn;
+  }
   const size_t axis = sizes.size() > 1 ? 1 : 0;
   const int64_t classes = rule.classes.value_or(sizes.at(axis));
   sizes.erase(sizes.begin() + static_cast<int64_t>(axis));

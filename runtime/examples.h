@@ -20,6 +20,9 @@ class Examples {
   /// A batch of `rows` rows that all members share.
   Batch next(int64_t rows);
 
+  /// `batch` with its floating tensors in `dtype`.
+  static Batch cast(Batch batch, std::optional<at::ScalarType> dtype);
+
  private:
   at::Tensor floating(const std::vector<int64_t>& sizes, at::ScalarType dtype, bool positive);
   at::Tensor input(size_t i, int64_t rows);

@@ -28,6 +28,7 @@ Executor::Executor(const FusedModel& model, uint64_t seed) {
   options.counter_based_random = true;
   module_ = buildModule(model, options);
   chorus_ = module_.attr(chorusName(model)).toModule();
+  output_ = model.prototype.output;
   random_ = {seed, model.member_seeds, std::vector<int64_t>(model.k(), 0)};
   random_nodes_ = model.random_nodes;
 }
@@ -102,7 +103,11 @@ std::vector<at::Tensor> Executor::outputs(const Batch& batch) {
   for (const at::Tensor& input : batch.inputs) stack_.emplace_back(input);
   module_.get_method("forward").function().run(stack_);
   std::vector<at::Tensor> tensors;
-  flattenResult(stack_.back(), tensors);
+  flattenResult(stack_.back(), output_, tensors);
+  for (at::Tensor& tensor : tensors) {
+    if (tensor.dim() == 1 && tensor.numel() == 0)
+      tensor = tensor.new_empty({static_cast<int64_t>(random_.member_seeds.size()), 0});
+  }
   return tensors;
 }
 

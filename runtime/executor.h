@@ -34,7 +34,8 @@ class Executor {
   void update(const std::vector<at::Tensor>& gradients);
   /// New values of a hyperparameter, e.g. "lr" or "lr_g1".
   void setHyperparameter(const std::string& name, const std::vector<double>& values);
-  /// The model's tensors in the order of Member::output, stacked, without gradients.
+  /// The model's tensors in the order of Member::output, stacked, without gradients; [K,0] where
+  /// only the other mode has one.
   std::vector<at::Tensor> outputs(const Batch& batch);
   /// Losses [K] of outputs that have been computed already.
   at::Tensor loss(const std::vector<at::Tensor>& outputs, const Batch& batch);
@@ -46,6 +47,7 @@ class Executor {
   void push(const Batch& batch);
 
   torch::jit::Module module_, chorus_;
+  OutputTree output_;
   RandomContext random_;
   std::vector<RandomNodes> random_nodes_;
   torch::jit::Stack stack_;

@@ -65,11 +65,15 @@ void countRight(const at::Tensor& output, const at::Tensor& target, bool stacked
 
 }  // namespace
 
-void LossMean::add(const at::Tensor& losses, const SubGroup& group) {
+void LossMean::add(const at::Tensor& losses, const SubGroup& group, const at::Tensor& weight) {
   const std::vector<double> values = toVector(losses.detach());
+  const std::vector<double> counts =
+      weight.defined() ? toVector(weight.to(at::kDouble).sum(1))
+                       : std::vector<double>(group.count, static_cast<double>(group.rows));
   for (size_t i = 0; i < group.count; ++i) {
-    sums_[group.begin + i] += values[i] * static_cast<double>(group.rows);
-    rows_[group.begin + i] += static_cast<double>(group.rows);
+    if (counts[i] == 0) continue;
+    sums_[group.begin + i] += values[i] * counts[i];
+    rows_[group.begin + i] += counts[i];
   }
 }
 
@@ -90,7 +94,7 @@ std::vector<std::string> defaultMetrics(const FusedModel& model, const Dataset& 
 
 Metrics::Metrics(const FusedModel& model, const Dataset& data,
                  const std::vector<std::string>& names)
-    : k_(static_cast<int64_t>(model.k())), names_(names), scores_(model.k()) {
+    : k_(static_cast<int64_t>(model.k())), names_(names), scores_(model.k()), rows_(model.k()) {
   static const std::vector<std::string> known = {"accuracy", "top5", "f1", "auroc",
                                                  "mse",      "mae",  "r2", "perplexity"};
   if (names_.empty()) names_ = defaultMetrics(model, data);
@@ -98,6 +102,12 @@ Metrics::Metrics(const FusedModel& model, const Dataset& data,
   const TargetRule rule = findLoss(model.loss->name).target(lossRequest(model));
   ignored_ = rule.ignored;
   for (const std::string& name : names_) {
+    if (isMetricFile(name)) {
+      if (!data.target) throw Refused(error("the metric '" + name + "' needs a target"));
+      scripted_[name] = std::make_shared<const ScriptedMetric>(name);
+      class_target_ = data.target->values.scalar_type() == at::kLong && rule.class_indices;
+      continue;
+    }
     if (topCount(name) == 0 && std::find(known.begin(), known.end(), name) == known.end()) {
       const std::string near = nearest(name, known);
       throw Refused(usage("there is no metric '" + name + "'" +
@@ -190,9 +200,20 @@ void Metrics::addScores(const at::Tensor& output, const at::Tensor& target, cons
   }
 }
 
+void Metrics::addRows(const at::Tensor& output, const at::Tensor& target, const SubGroup& group) {
+  const at::Tensor wanted = stackedLike(target, output, class_target_ ? 1 : 0);
+  for (size_t i = 0; i < group.count; ++i) {
+    const auto row = static_cast<int64_t>(i);
+    rows_[group.begin + i].emplace_back(output[row].detach(),
+                                        wanted.size(0) == 1 ? wanted[0] : wanted[row]);
+  }
+}
+
 void Metrics::add(const at::Tensor& output, const at::Tensor& target, const SubGroup& group) {
   const at::NoGradGuard no_grad;
+  if (!scripted_.empty()) addRows(output, target, group);
   for (const std::string& name : names_) {
+    if (isMetricFile(name)) continue;
     if (topCount(name) > 0) {
       addClasses(name, output, target, group);
     } else if (name == "f1" || name == "auroc") {
@@ -230,13 +251,18 @@ struct Rows {
   at::Tensor scores, labels;
 };
 
-Rows joined(const std::vector<std::pair<at::Tensor, at::Tensor>>& parts) {
+Rows concatenated(const std::vector<std::pair<at::Tensor, at::Tensor>>& parts) {
   std::vector<at::Tensor> scores, labels;
   for (const auto& [score, label] : parts) {
     scores.push_back(score);
     labels.push_back(label);
   }
-  Rows rows{at::cat(scores), at::cat(labels)};
+  if (parts.empty()) return {};
+  return {at::cat(scores), at::cat(labels)};
+}
+
+Rows joined(const std::vector<std::pair<at::Tensor, at::Tensor>>& parts) {
+  Rows rows = concatenated(parts);
   if (rows.scores.dim() == 2 && rows.scores.size(1) == 1) rows.scores = rows.scores.select(1, 0);
   if (rows.scores.dim() == 1 && rows.labels.dim() == 2) rows.labels = rows.labels.select(1, 0);
   return rows;
@@ -282,7 +308,14 @@ double f1(const Rows& rows) {
 std::map<std::string, std::vector<double>> Metrics::values(const std::vector<double>& loss) const {
   std::map<std::string, std::vector<double>> all;
   for (const std::string& name : names_) {
-    std::vector<double>& values = all[name];
+    std::vector<double>& values = all[metricTitle(name)];
+    if (isMetricFile(name)) {
+      for (const Parts& parts : rows_) {
+        const Rows rows = concatenated(parts);
+        values.push_back(parts.empty() ? kNone : (*scripted_.at(name))(rows.scores, rows.labels));
+      }
+      continue;
+    }
     if (name == "perplexity") {
       for (const double one : loss) values.push_back(std::exp(one));
     } else if (name == "f1" || name == "auroc") {

@@ -4,19 +4,22 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <memory>
 
 #include "chorus/dataset.h"
 #include "chorus/fused_model.h"
 #include "runtime/epoch_plan.h"
+#include "runtime/scripted_metric.h"
 
 namespace chorus {
 
-/// Mean over rows of losses that are means over batches: batches weigh by their rows.
+/// Mean over rows of losses that are means over batches: batches weigh by their rows, or by the sum
+/// of their rows' weights.
 class LossMean {
  public:
   explicit LossMean(size_t k) : sums_(k, 0.0), rows_(k, 0.0) {}
-  /// losses: [n], of the group's members.
-  void add(const at::Tensor& losses, const SubGroup& group);
+  /// losses: [n], of the group's members; weight: [n,B] of the rows, or undefined.
+  void add(const at::Tensor& losses, const SubGroup& group, const at::Tensor& weight = {});
   /// NaN where a member had no rows.
   std::vector<double> values() const;
 
@@ -32,6 +35,7 @@ class LossMean {
 ///   mse, mae   over all elements
 ///   r2         1 - residual / total sum of squares, mean over the columns
 ///   perplexity exp of the loss
+///   NAME.pt    what forward(output, target) of a TorchScript file makes of all rows at once
 class Metrics {
  public:
   /// Throws Refused: usage for unknown names, error where one does not fit the model and its data.
@@ -53,13 +57,17 @@ class Metrics {
                   const SubGroup& group);
   void addNumbers(const std::string& name, const at::Tensor& output, const at::Tensor& target,
                   const SubGroup& group);
+  void addRows(const at::Tensor& output, const at::Tensor& target, const SubGroup& group);
   void addScores(const at::Tensor& output, const at::Tensor& target, const SubGroup& group);
 
   int64_t k_;
   std::vector<std::string> names_;
   std::vector<int64_t> ignored_;
   bool class_target_ = false;
-  std::vector<std::vector<std::pair<at::Tensor, at::Tensor>>> scores_;  ///< per member, of auroc
+  using Parts = std::vector<std::pair<at::Tensor, at::Tensor>>;
+  std::vector<Parts> scores_;                                              ///< per member, of auroc
+  std::map<std::string, std::shared_ptr<const ScriptedMetric>> scripted_;  ///< by path
+  std::vector<Parts> rows_;                                                ///< per member, of these
 };
 
 /// Area under the curve of `scores` [N] for flags [N]; ties count half. NaN where only one class is

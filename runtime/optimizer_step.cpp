@@ -84,17 +84,16 @@ void updateByKernel(FusedModel& model, const OptimizerSpec& values, size_t begin
     if (moves[i]) moving.push_back(begin + i);
   }
   for (const DtypeGroup& group : dtypeGroups(model)) {
-    int64_t start = 0;
     std::vector<Rows> all;
-    for (const size_t index : group.members) {
+    for (size_t i = 0; i < group.members.size(); ++i) {
+      const size_t index = group.members[i];
       const at::Tensor parameter = model.tensors[slots[index]].detach();
       const int64_t width = parameter.numel() / parameter.size(0);
       const at::Tensor& gradient = gradients.at(index);
       const bool absent = gradient.dim() == 1 && gradient.numel() == 0;
       if (!absent && width > 0) {
-        all.push_back({parameter, gradient.to(group.dtype).contiguous(), width, start});
+        all.push_back({parameter, gradient.to(group.dtype).contiguous(), width, group.starts[i]});
       }
-      start += width;
     }
     const auto each = [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {

@@ -11,6 +11,8 @@ namespace chorus {
 namespace {
 
 thread_local const RandomContext* current_context = nullptr;
+/// Of an op that draws for some members of the context: which.
+thread_local const std::vector<int64_t>* drawing_members = nullptr;
 
 uint32_t low(uint64_t value) { return static_cast<uint32_t>(value); }
 uint32_t high(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
@@ -127,10 +129,11 @@ at::Tensor drawMembers(const at::Tensor& like, at::ScalarType dtype, int64_t nod
   const RandomContext* context = current_context;
   if (!context) throw Refused(internalError("a random op of chorus runs outside of a RandomScope"));
   const size_t members = stacked ? static_cast<size_t>(like.size(0)) : 1;
-  if (context->member_seeds.size() != members || context->steps.size() != members) {
+  const std::vector<int64_t>* rows = drawing_members;
+  const size_t expected = rows ? rows->size() : context->member_seeds.size();
+  if (expected != members || context->steps.size() != context->member_seeds.size()) {
     throw Refused(internalError("a random op of chorus draws for " + std::to_string(members) +
-                                " members, but the run has " +
-                                std::to_string(context->member_seeds.size())));
+                                " members, but the run has " + std::to_string(expected)));
   }
   const auto numberOf = [&](size_t k) -> uint64_t {
     if (context->one_node) return 0;
@@ -139,11 +142,12 @@ at::Tensor drawMembers(const at::Tensor& like, at::ScalarType dtype, int64_t nod
   };
   at::Tensor drawn =
       at::empty(like.sizes(), like.options().dtype(dtype).device(at::kCPU).requires_grad(false));
-  for (size_t k = 0; k < members; ++k) {
+  for (size_t i = 0; i < members; ++i) {
+    const size_t k = rows ? static_cast<size_t>(rows->at(i)) : i;
     const RandomStream stream =
-        RandomStream::of(Purpose::Mask, context->run_seed, context->member_seeds[k],
-                         static_cast<uint64_t>(context->steps[k]), numberOf(k));
-    fill(stacked ? drawn.select(0, static_cast<int64_t>(k)) : drawn, stream, k);
+        RandomStream::of(Purpose::Mask, context->run_seed, context->member_seeds.at(k),
+                         static_cast<uint64_t>(context->steps.at(k)), numberOf(k));
+    fill(stacked ? drawn.select(0, static_cast<int64_t>(i)) : drawn, stream, i);
   }
   return like.device().is_cpu() ? drawn : drawn.to(like.device());
 }
@@ -229,43 +233,60 @@ at::Tensor keptElements(const at::Tensor& like, const at::Tensor& p, int64_t nod
 
 namespace {
 
-/// Registers `chorus::NAME(Tensor like, int node, bool stacked) -> Tensor`.
-void registerNumbers(const char* name, at::Tensor (*draw)(const at::Tensor&, int64_t, bool)) {
+class DrawingScope {
+ public:
+  explicit DrawingScope(const std::vector<int64_t>& members) { drawing_members = &members; }
+  ~DrawingScope() { drawing_members = nullptr; }
+  DrawingScope(const DrawingScope&) = delete;
+  DrawingScope& operator=(const DrawingScope&) = delete;
+};
+
+/// Registers `chorus::NAME(ARGUMENTS) -> Tensor`, and `chorus::NAME_of(ARGUMENTS, int[] members)`
+/// for the members of the context that `like` [M,...] is stacked for.
+void registerDraw(const std::string& name, const std::string& arguments,
+                  const std::function<void(torch::jit::Stack&)>& draw) {
+  torch::jit::registerOperator(
+      torch::jit::Operator("chorus::" + name + "(" + arguments + ") -> Tensor", draw,
+                           c10::AliasAnalysisKind::FROM_SCHEMA));
   torch::jit::registerOperator(torch::jit::Operator(
-      std::string("chorus::") + name + "(Tensor like, int node, bool stacked) -> Tensor",
+      "chorus::" + name + "_of(" + arguments + ", int[] members) -> Tensor",
       [draw](torch::jit::Stack& stack) {
-        const bool stacked = torch::jit::pop(stack).toBool();
-        const int64_t node = torch::jit::pop(stack).toInt();
-        const at::Tensor like = torch::jit::pop(stack).toTensor();
-        torch::jit::push(stack, draw(like, node, stacked));
+        const std::vector<int64_t> members = torch::jit::pop(stack).toIntVector();
+        const DrawingScope scope(members);
+        draw(stack);
       },
       c10::AliasAnalysisKind::FROM_SCHEMA));
+}
+
+void registerNumbers(const char* name, at::Tensor (*draw)(const at::Tensor&, int64_t, bool)) {
+  registerDraw(name, "Tensor like, int node, bool stacked", [draw](torch::jit::Stack& stack) {
+    const bool stacked = torch::jit::pop(stack).toBool();
+    const int64_t node = torch::jit::pop(stack).toInt();
+    const at::Tensor like = torch::jit::pop(stack).toTensor();
+    torch::jit::push(stack, draw(like, node, stacked));
+  });
 }
 
 }  // namespace
 
 void registerRandomOps() {
   static const bool registered = [] {
-    torch::jit::registerOperator(torch::jit::Operator(
-        "chorus::keep_mask(Tensor like, float p, int node, bool stacked) -> Tensor",
-        [](torch::jit::Stack& stack) {
-          const bool stacked = torch::jit::pop(stack).toBool();
-          const int64_t node = torch::jit::pop(stack).toInt();
-          const double p = torch::jit::pop(stack).toDouble();
-          const at::Tensor like = torch::jit::pop(stack).toTensor();
-          torch::jit::push(stack, keepMask(like, p, node, stacked));
-        },
-        c10::AliasAnalysisKind::FROM_SCHEMA));
-    torch::jit::registerOperator(torch::jit::Operator(
-        "chorus::kept(Tensor like, Tensor p, int node, bool stacked) -> Tensor",
-        [](torch::jit::Stack& stack) {
-          const bool stacked = torch::jit::pop(stack).toBool();
-          const int64_t node = torch::jit::pop(stack).toInt();
-          const at::Tensor p = torch::jit::pop(stack).toTensor();
-          const at::Tensor like = torch::jit::pop(stack).toTensor();
-          torch::jit::push(stack, keptElements(like, p, node, stacked));
-        },
-        c10::AliasAnalysisKind::FROM_SCHEMA));
+    registerDraw("keep_mask", "Tensor like, float p, int node, bool stacked",
+                 [](torch::jit::Stack& stack) {
+                   const bool stacked = torch::jit::pop(stack).toBool();
+                   const int64_t node = torch::jit::pop(stack).toInt();
+                   const double p = torch::jit::pop(stack).toDouble();
+                   const at::Tensor like = torch::jit::pop(stack).toTensor();
+                   torch::jit::push(stack, keepMask(like, p, node, stacked));
+                 });
+    registerDraw("kept", "Tensor like, Tensor p, int node, bool stacked",
+                 [](torch::jit::Stack& stack) {
+                   const bool stacked = torch::jit::pop(stack).toBool();
+                   const int64_t node = torch::jit::pop(stack).toInt();
+                   const at::Tensor p = torch::jit::pop(stack).toTensor();
+                   const at::Tensor like = torch::jit::pop(stack).toTensor();
+                   torch::jit::push(stack, keptElements(like, p, node, stacked));
+                 });
     registerNumbers("uniform", uniformNumbers);
     registerNumbers("gaussian", gaussianNumbers);
     return true;

@@ -100,6 +100,15 @@ json endsJson(const std::vector<MemberEnd>& ends) {
   return list;
 }
 
+std::vector<MemberEnd> endsFrom(const json& list) {
+  std::vector<MemberEnd> ends;
+  for (const json& end : list) {
+    ends.push_back({end.at("reason").get<std::string>(), end.at("epochs").get<int64_t>(),
+                    end.at("best").get<int64_t>()});
+  }
+  return ends;
+}
+
 json plateauJson(const std::vector<PlateauState>& states) {
   json list = json::array();
   for (const PlateauState& state : states) {
@@ -123,6 +132,7 @@ RunState::RunState(size_t k)
       scale(k, 65536.0),
       growth(k, 0),
       averaged(k, false),
+      averages(k, 0),
       best(k),
       reference(k),
       best_epoch(k, 0),
@@ -146,6 +156,7 @@ json RunState::toJson() const {
           {"scale", exact(scale)},
           {"growth", growth},
           {"averaged", averaged},
+          {"averages", averages},
           {"best", exact(best)},
           {"reference", exact(reference)},
           {"best_epoch", best_epoch},
@@ -163,11 +174,7 @@ RunState RunState::fromJson(const json& value, size_t k) {
   s.epoch = value.at("epoch").get<int64_t>();
   s.step = value.at("step").get<int64_t>();
   s.alive = value.at("alive").get<std::vector<bool>>();
-  s.ends.clear();
-  for (const json& end : value.at("ends")) {
-    s.ends.push_back({end.at("reason").get<std::string>(), end.at("epochs").get<int64_t>(),
-                      end.at("best").get<int64_t>()});
-  }
+  s.ends = endsFrom(value.at("ends"));
   s.micro_steps = value.at("micro_steps").get<std::vector<int64_t>>();
   s.updates = value.at("updates").get<std::vector<int64_t>>();
   s.spoiled = value.at("spoiled").get<std::vector<bool>>();
@@ -183,6 +190,7 @@ RunState RunState::fromJson(const json& value, size_t k) {
   s.scale = numbersFrom(value.at("scale"));
   s.growth = value.at("growth").get<std::vector<int64_t>>();
   s.averaged = value.at("averaged").get<std::vector<bool>>();
+  s.averages = value.at("averages").get<std::vector<int64_t>>();
   s.best = optionalsFrom(value.at("best"));
   s.reference = optionalsFrom(value.at("reference"));
   s.best_epoch = value.at("best_epoch").get<std::vector<int64_t>>();
@@ -196,12 +204,34 @@ RunState RunState::fromJson(const json& value, size_t k) {
   for (const json& result : value.at("history")) s.history.push_back(epochFrom(result));
   for (const size_t size :
        {s.alive.size(), s.ends.size(), s.micro_steps.size(), s.updates.size(), s.spoiled.size(),
-        s.plateau.size(), s.scale.size(), s.growth.size(), s.averaged.size(), s.best.size(),
-        s.reference.size(), s.best_epoch.size(), s.bad_epochs.size(), s.taking_part.size(),
-        s.losses.sums_.size(), s.losses.rows_.size()}) {
+        s.plateau.size(), s.scale.size(), s.growth.size(), s.averaged.size(), s.averages.size(),
+        s.best.size(), s.reference.size(), s.best_epoch.size(), s.bad_epochs.size(),
+        s.taking_part.size(), s.losses.sums_.size(), s.losses.rows_.size()}) {
     if (size != k) throw std::runtime_error("the run has another number of members");
   }
   return s;
+}
+
+json resultJson(const TrainResult& result) {
+  json epochs = json::array();
+  for (const EpochResult& epoch : result.epochs) epochs.push_back(epochJson(epoch));
+  json value = {{"epochs", epochs}, {"members", endsJson(result.members)}};
+  if (result.written) {
+    value["written"] = {{"loss", exact(result.written->loss)},
+                        {"metrics", exact(result.written->metrics)}};
+  }
+  return value;
+}
+
+TrainResult resultFrom(const json& value) {
+  TrainResult result;
+  for (const json& epoch : value.at("epochs")) result.epochs.push_back(epochFrom(epoch));
+  result.members = endsFrom(value.at("members"));
+  if (value.contains("written")) {
+    result.written = Scores{numbersFrom(value.at("written").at("loss")),
+                            namedFrom(value.at("written").at("metrics"))};
+  }
+  return result;
 }
 
 }  // namespace chorus

@@ -18,9 +18,10 @@ struct RunState {
   std::vector<int64_t> updates;      ///< updates tried: what schedules count per step
   std::vector<bool> spoiled;         ///< a micro-batch of the running cycle was not finite
   std::vector<PlateauState> plateau;
-  std::vector<double> scale;    ///< loss scale of --amp fp16
-  std::vector<int64_t> growth;  ///< updates since the scale moved
-  std::vector<bool> averaged;   ///< the moving average has begun
+  std::vector<double> scale;      ///< loss scale of --amp fp16
+  std::vector<int64_t> growth;    ///< updates since the scale moved
+  std::vector<bool> averaged;     ///< the moving average has begun
+  std::vector<int64_t> averages;  ///< epochs in the average of --swa
 
   // Of the watched value.
   std::vector<std::optional<double>> best;       ///< of all epochs
@@ -39,5 +40,9 @@ struct RunState {
   /// Throws where it is not what toJson writes for `k` members.
   static RunState fromJson(const nlohmann::json& value, size_t k);
 };
+
+/// What a run came to, for checkpoints that hold several runs.
+nlohmann::json resultJson(const TrainResult& result);
+TrainResult resultFrom(const nlohmann::json& value);
 
 }  // namespace chorus

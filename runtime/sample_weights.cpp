@@ -19,6 +19,7 @@ void checkLoss(const FusedModel& model) {
   const LossRequest request = lossRequest(model);
   for (size_t i = 0; i < request.output_sizes.size(); ++i) {
     const auto& sizes = request.output_sizes[i];
+    if (sizes.size() == 1 && sizes[0] == 0) continue;  // eval mode alone has it
     if (!sizes.empty() && (!sizes[0] || sizes[0] == model.prototype.fixed_batch)) continue;
     throw Refused(error("--sample-weight: output " + std::to_string(i) +
                         " of the model does not have the rows as its first dimension"));

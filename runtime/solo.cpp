@@ -1,11 +1,12 @@
 #include "runtime/solo.h"
 
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include "lib/export/module_tree.h"
+#include "lib/support/explicit_autocast.h"
+#include "lib/support/inline_calls.h"
 #include "lib/support/random_ops.h"
 #include "passes/counter_distributions.h"
 #include "runtime/solo_recurrent.h"
@@ -125,29 +126,46 @@ void replaceDropouts(torch::jit::Block* block) {
   for (Node* node : distributions) replaceDistribution(node);
 }
 
+/// Module::to casts integers as well: positions are no indices any more.
+void castFloating(Module& module, at::ScalarType dtype) {
+  const auto cast = [&](const at::Tensor& tensor) {
+    if (at::isFloatingType(tensor.scalar_type())) tensor.set_data(tensor.detach().to(dtype));
+  };
+  for (const at::Tensor& parameter : module.parameters()) cast(parameter);
+  for (const at::Tensor& buffer : module.buffers()) cast(buffer);
+}
+
 }  // namespace
 
-void flattenResult(const torch::jit::IValue& value, std::vector<at::Tensor>& tensors) {
+void flattenResult(const torch::jit::IValue& value, const OutputTree& tree,
+                   std::vector<at::Tensor>& tensors) {
+  if (tree.kind == OutputTree::Kind::None) return;
+  size_t next = 0;
+  const auto child = [&](const torch::jit::IValue& element) {
+    flattenResult(element, tree.children.at(next++), tensors);
+  };
   if (value.isTensor()) {
     tensors.push_back(value.toTensor());
+  } else if (value.isNone()) {
+    tensors.push_back(at::empty({0}));
   } else if (value.isTensorList()) {
     for (const at::Tensor& tensor : value.toTensorVector()) tensors.push_back(tensor);
   } else if (value.isTuple()) {
-    for (const auto& element : value.toTupleRef().elements()) flattenResult(element, tensors);
+    for (const auto& element : value.toTupleRef().elements()) child(element);
   } else if (value.isList()) {
-    for (const auto& element : value.toListRef()) flattenResult(element, tensors);
+    for (const auto& element : value.toListRef()) child(element);
   } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) flattenResult(entry.value(), tensors);
+    for (const auto& entry : value.toGenericDict()) child(entry.value());
   } else {
     throw Refused(internalError("a model returns a " + value.tagKind()));
   }
 }
 
 SoloMember::SoloMember(const Member& member, std::optional<at::ScalarType> dtype)
-    : module_(torch::jit::load(member.path)) {
+    : module_(torch::jit::load(member.path)), output_(member.output) {
   registerSoloOps();
   registerSoloRecurrentOps();
-  if (dtype) module_.to(*dtype);
+  if (dtype) castFloating(module_, *dtype);
   {
     at::NoGradGuard no_grad;
     for (const TensorSlot& slot : member.slots) {
@@ -156,7 +174,7 @@ SoloMember::SoloMember(const Member& member, std::optional<at::ScalarType> dtype
         tensors_.emplace_back();
         continue;
       }
-      // A tied tensor has one name for each place; `to` has made them tensors of their own.
+      // A tied tensor has one name for each place; a cast has made them tensors of their own.
       at::Tensor tensor = tensorAt(module_, slot.name);
       tensor.copy_(slot.value);
       for (const std::string& alias : slot.aliases) tensorAt(module_, alias).set_data(tensor);
@@ -164,7 +182,8 @@ SoloMember::SoloMember(const Member& member, std::optional<at::ScalarType> dtype
     }
   }
   code_ = module_.get_method("forward").graph()->copy();
-  torch::jit::Inline(*code_);
+  inlineCalls(*code_);
+  makeAutocastExplicit(code_);
   replaceDropouts(code_->block());
 }
 
@@ -183,7 +202,7 @@ std::vector<at::Tensor> SoloMember::forward(const std::vector<at::Tensor>& input
     if (tensors_[i].defined()) tensors_[i] = tensorAt(module_, names_[i]);
   }
   std::vector<at::Tensor> tensors;
-  flattenResult(stack.back(), tensors);
+  flattenResult(stack.back(), output_, tensors);
   return tensors;
 }
 

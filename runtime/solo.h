@@ -26,13 +26,15 @@ class SoloMember {
   torch::jit::Module module_;
   std::shared_ptr<Graph> code_;
   std::vector<std::string> names_;
+  OutputTree output_;
   std::vector<at::Tensor> tensors_;
 };
 
 /// The first random op of the code that has no counter-based form; nullptr if there is none.
 const Node* undrawableOp(const Member& member);
 
-/// The tensors of a model's result, in the order of Member::output.
-void flattenResult(const torch::jit::IValue& value, std::vector<at::Tensor>& tensors);
+/// The tensors of a model's result, in the order of `tree`: [0] where the other mode has one.
+void flattenResult(const torch::jit::IValue& value, const OutputTree& tree,
+                   std::vector<at::Tensor>& tensors);
 
 }  // namespace chorus

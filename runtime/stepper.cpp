@@ -61,6 +61,13 @@ at::Tensor flagsAlong(const std::vector<bool>& flags, const at::Tensor& like) {
   return alongMembers(numbers, like).to(at::kBool);
 }
 
+/// The loss of a batch is a sum: its weights are in it already.
+bool sumsRows(const FusedModel& model) {
+  if (!model.loss) return false;
+  const auto reduction = model.loss->arguments.find("reduction");
+  return reduction != model.loss->arguments.end() && reduction->second.front() == "sum";
+}
+
 }  // namespace
 
 Stepper::Stepper(FusedModel& model, const TrainOptions& options, RunState& state)
@@ -69,6 +76,7 @@ Stepper::Stepper(FusedModel& model, const TrainOptions& options, RunState& state
       state_(state),
       now_(*model.optimizer),
       kernel_(hasUpdateKernel(model)),
+      sums_rows_(sumsRows(model)),
       slots_(trainableSlots(model)),
       active_(model.k(), true),
       warned_(model.k(), false) {}
@@ -249,7 +257,7 @@ void Stepper::groupStep(const EpochPlan& plan, const SubGroup& group, int64_t st
   }
   const Batch batch = plan.batch(group, step);
   StepResult result = compute(group, batch);
-  losses.add(result.losses, group);
+  losses.add(result.losses, group, sums_rows_ ? at::Tensor() : batch.weight);
   if (!metrics.empty()) metrics.add(result.outputs.front(), batch.target, group);
   const std::vector<bool> was_active = slice(active_, group);
   const std::vector<bool> good = judge(group, result, diagnostics);

@@ -49,7 +49,7 @@ class Stepper {
   RunState& state_;
   OptimizerSpec now_;  ///< hyperparameters after schedules
   int64_t version_ = 0;
-  bool kernel_;
+  bool kernel_, sums_rows_;
   std::vector<size_t> slots_;
   std::vector<bool> active_;  ///< in this epoch, and not marked since
   std::vector<bool> warned_;  ///< of members that go on

@@ -6,6 +6,7 @@
 #include "lib/export/state.h"
 #include "lib/support/fault.h"
 #include "runtime/evaluate.h"
+#include "runtime/recalibrate.h"
 #include "runtime/watch.h"
 
 namespace chorus {
@@ -72,7 +73,7 @@ class Trainer {
     while (state_.epoch < last && !interrupted && !allDone()) interrupted = !epoch();
     TrainResult result;
     result.interrupted = interrupted;
-    if (!interrupted) finish();
+    if (!interrupted) result.written = finish();
     result.epochs = state_.history;
     result.members = state_.ends;
     return result;
@@ -95,11 +96,44 @@ class Trainer {
     }
   }
 
+  bool averages() const { return !options_.ema.empty() || !options_.swa.empty(); }
+
   void startAverages() {
-    if (options_.ema.empty()) return;
+    // Of an earlier run, which this one goes on with.
+    const bool begun = state_.history.empty() && state_.epoch == 0 && state_.step == 0;
+    const auto count = model_.extra.find("swa.count");
+    const bool counted = count != model_.extra.end();
+    if (!averages() || (begun && counted == options_.swa.empty())) {
+      std::erase_if(model_.extra, [](const auto& entry) {
+        return entry.first.rfind("ema.", 0) == 0 || entry.first == "swa.count";
+      });
+    }
+    if (!averages()) return;
     for (const size_t slot : trainableSlots(model_)) {
       at::Tensor& mean = model_.extra["ema." + std::to_string(slot)];
+      if (begun && mean.defined()) state_.averaged.assign(model_.k(), true);
       if (!mean.defined()) mean = model_.tensors[slot].detach().clone();
+    }
+    if (const auto known = model_.extra.find("swa.count"); known != model_.extra.end()) {
+      for (size_t k = 0; k < model_.k(); ++k) {
+        state_.averages[k] = known->second[static_cast<int64_t>(k)].item<int64_t>();
+      }
+      model_.extra.erase(known);
+    }
+  }
+
+  /// --swa: the parameters after this epoch count as one more of the average.
+  void averageEpoch(const std::vector<bool>& active) {
+    const at::NoGradGuard no_grad;
+    for (size_t k = 0; k < model_.k() && !options_.swa.empty(); ++k) {
+      if (!active[k] || !state_.alive[k] || state_.epoch < options_.swa[k]) continue;
+      const auto row = static_cast<int64_t>(k);
+      const double share = 1 / static_cast<double>(++state_.averages[k]);
+      for (const size_t slot : trainableSlots(model_)) {
+        at::Tensor mean = model_.extra.at("ema." + std::to_string(slot))[row];
+        const at::Tensor now = model_.tensors[slot].detach()[row];
+        mean.copy_(fault("average_is_last") || share == 1 ? now : at::lerp(mean, now, share));
+      }
     }
   }
 
@@ -154,7 +188,9 @@ class Trainer {
   /// The metrics that add up step by step; the others are worked out on the validation data only.
   std::vector<std::string> trainMetrics() const {
     std::vector<std::string> names = options_.metrics;
-    std::erase_if(names, [](const std::string& name) { return name == "auroc" || name == "f1"; });
+    std::erase_if(names, [](const std::string& name) {
+      return name == "auroc" || name == "f1" || isMetricFile(name);
+    });
     if (names.empty() && !options_.metrics.empty()) return {"perplexity"};
     return names;
   }
@@ -194,16 +230,17 @@ class Trainer {
     state_.losses = LossMean(model_.k());
     state_.step = 0;
     ++state_.epoch;
-    if (validation_) result.validation = score();
+    averageEpoch(result.active);
+    if (validation_) result.validation = score(!options_.ema.empty());
     watch(model_, options_, state_, result, stepper_.values());
     state_.history.push_back(result);
     if (observer_.on_epoch) observer_.on_epoch(result);
     checkpoint(Metrics(model_, data_, {}), /*urgent=*/false);
   }
 
-  Scores score() {
+  Scores score(bool of_averages) {
     std::optional<AveragedScope> averaged;
-    if (!options_.ema.empty()) averaged.emplace(model_);
+    if (of_averages) averaged.emplace(model_);
     return scoresOf(model_, *validation_, options_.batch_size.front(), options_.validation_rows,
                     options_.metrics, [&](const SubGroup& group) -> Executor& {
                       Executor& executor = stepper_.executorOf(group);
@@ -226,19 +263,54 @@ class Trainer {
   }
 
   /// What the trained file holds: the best epoch's state, the averaged parameters.
-  void finish() {
+  std::optional<Scores> finish() {
     std::erase_if(model_.extra,
                   [](const auto& entry) { return entry.first.rfind("total.", 0) == 0; });
     if (options_.restore_best) restoreBest(model_, state_);
-    if (options_.ema.empty()) return;
+    if (averages()) takeAverages();
+    const bool measures = (options_.recalibrate || !options_.swa.empty()) && hasBatchNorms(model_);
+    if (measures) measure();
+    if (!validation_ || (!measures && options_.swa.empty())) return std::nullopt;
+    return score(/*of_averages=*/false);
+  }
+
+  void takeAverages() {
     const at::NoGradGuard no_grad;
+    std::vector<size_t> none;  // no epoch of these was averaged
+    for (size_t k = 0; k < model_.k() && !options_.swa.empty(); ++k) {
+      if (state_.averages[k] == 0) none.push_back(k);
+    }
     for (const size_t slot : trainableSlots(model_)) {
       const std::string mean = "ema." + std::to_string(slot);
       const at::Tensor p = model_.tensors[slot].detach();
+      for (const size_t k : none) {
+        const auto row = static_cast<int64_t>(k);
+        model_.extra.at(mean)[row].copy_(p[row]);
+      }
       model_.extra["raw." + std::to_string(slot)] = p.clone();
       p.copy_(model_.extra.at(mean));
       model_.extra.erase(mean);
     }
+    if (options_.swa.empty()) return;
+    model_.extra["swa.count"] = at::tensor(state_.averages, at::kLong);
+    for (const size_t k : none) {
+      diagnostics_.add(warning("member " + std::to_string(k) + " ('" + model_.member_names[k] +
+                               "') ended before epoch " + std::to_string(options_.swa[k]) +
+                               ": nothing is averaged"));
+    }
+  }
+
+  /// Batch norms of every member but those that failed.
+  void measure() {
+    std::vector<bool> members;
+    for (size_t k = 0; k < model_.k(); ++k) {
+      members.push_back(active_.before(k) && !state_.ends[k].reason.ends_with("not finite"));
+    }
+    TrainOptions in_order = options_;
+    in_order.shuffle = Shuffle::None;
+    const EpochPlan plan(data_, trainingOrders(model_, data_, in_order, 0), options_.batch_size,
+                         options_.drop_last);
+    recalibrate(model_, plan, options_.seed, members, state_.micro_steps);
   }
 
   FusedModel& model_;
@@ -279,6 +351,7 @@ TrainResult train(FusedModel& model, const Dataset& data, const Dataset* validat
                   const TrainOptions& options, const TrainObserver& observer,
                   Diagnostics& diagnostics) {
   checkRun(model, data, validation, options);
+  if (options.recalibrate || !options.swa.empty()) checkRecalibration(model);
   // The module works on the state that the model holds.
   model.state = optimizerState(model);
   return Trainer(model, data, validation, options, observer, diagnostics).run();

@@ -44,6 +44,10 @@ struct DataRoles {
   size_t more = 0;  ///< keys behind the target
 };
 
+/// The array `key` of those in the file `path`. Throws Refused (error), with the nearest name.
+const at::Tensor& arrayNamed(const std::map<std::string, at::Tensor>& arrays,
+                             const std::string& key, const std::string& path);
+
 /// Picks the arrays and checks them against the model: keys, row counts, sizes, dtypes, values.
 /// Floating arrays are cast to the member's dtype, class numbers of any integer type to int64.
 /// Throws Refused (error) naming the array and, for a bad value, its row; NaN in a floating target

@@ -13,6 +13,8 @@ enum class ModePolicy { Follow, AsTraced };
 
 struct ImportOptions {
   std::vector<InputSpec> inputs;  ///< from --input; empty: the example inputs stored in the archive
+  /// `inputs` are those of a data file: floating ones get the dtype of the archive's own example or first parameter.
+  bool inputs_are_data = false;
   ModePolicy mode = ModePolicy::Follow;
   std::string name;               ///< member name; empty: the file's name without its ending
 };

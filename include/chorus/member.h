@@ -40,9 +40,10 @@ struct TensorSlot {
   bool requires_grad = false;
 };
 
-/// Shape of the model's result, to be rebuilt from a flat list of tensors.
+/// Shape of the model's result, to be rebuilt from a flat list of tensors. In a tuple there may be None: in both modes, or
+/// in place of the tensor of one mode; that tensor is in the list all the same, and [0] in the other mode.
 struct OutputTree {
-  enum class Kind { Tensor, Tuple, List, Dict };
+  enum class Kind { Tensor, Tuple, List, Dict, None, TensorInTraining, TensorInEval };
   Kind kind = Kind::Tensor;
   std::vector<OutputTree> children;  ///< of Tuple, List, Dict
   std::vector<std::string> keys;     ///< of Dict: one per child

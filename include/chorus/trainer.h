@@ -46,6 +46,11 @@ struct TrainOptions {
   bool restore_best = false;
 
   std::vector<double> ema;  ///< decay of a moving average of the parameters
+  /// Epoch, from 1, from which on the parameters after each epoch are averaged, as
+  /// torch.optim.swa_utils.AveragedModel does; batch norms are measured anew at the end. Not with
+  /// `ema` nor `restore_best`.
+  std::vector<int64_t> swa;
+  bool recalibrate = false;  ///< batch norms are measured anew at the end, as update_bn does
   /// Autocast: at::kBFloat16 or at::kHalf (then each member has a loss scale of its own).
   std::optional<at::ScalarType> amp;
   std::vector<std::string> metrics;  ///< see runtime/metrics.h; empty: the loss's own
@@ -79,6 +84,8 @@ struct MemberEnd {
 struct TrainResult {
   std::vector<EpochResult> epochs;
   std::vector<MemberEnd> members;
+  /// Validation scores of what is left in the model, where the last epoch's are of something else.
+  std::optional<Scores> written;
   bool interrupted = false;
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "chorus/dataset.h"
 #include "chorus/fused_model.h"
 #include "chorus/member.h"
 
@@ -13,6 +14,10 @@ struct VerifyOptions {
   int64_t steps = 1;
   double rtol = 1e-4;  ///< of the tensor's own scale, where the networks run in fp32
   double atol = 1e-6;
+  /// What to run, all steps alike; without inputs: random numbers that fit the model.
+  Batch example;
+  /// Tensors of members that run beside the fused model at once; of one member at least.
+  size_t bytes_together = size_t{256} << 20;
 };
 
 struct VerifyReport {

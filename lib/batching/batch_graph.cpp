@@ -8,6 +8,7 @@
 #include "lib/batching/clone_node.h"
 #include "lib/batching/draws_numbers.h"
 #include "lib/batching/list_length.h"
+#include "lib/support/choice.h"
 #include "lib/support/marker_ops.h"
 
 namespace chorus {
@@ -128,6 +129,7 @@ void Batcher::visitBlock(const torch::jit::Block& block) {
 }
 
 void Batcher::visit(const Node* node) {
+  if (isChoice(node)) return visitChoice(node);
   Node* before = fused_->insertPoint()->prev();
   if (!visitStructure(node)) visitOp(node);
   copyProvenance(node, before);
@@ -309,9 +311,10 @@ void Batcher::decide(const Node* node, Decision::Kind kind, const std::string& f
 }
 
 BatchedGraph batchGraph(const Graph& graph, const std::vector<bool>& stacked_inputs,
-                        bool stack_outputs, const std::set<std::string>& disabled) {
+                        bool stack_outputs, const std::set<std::string>& disabled,
+                        const std::vector<size_t>& variants) {
   registerMarkerOps();
-  return Batcher(graph, stacked_inputs, disabled).run(stack_outputs);
+  return Batcher(graph, stacked_inputs, disabled, variants).run(stack_outputs);
 }
 
 }  // namespace chorus

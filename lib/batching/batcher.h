@@ -1,6 +1,7 @@
 // One walk over a member's graph. Its parts:
 //   batch_graph.cpp     inputs, outputs, ops and their rules, lists
 //   blocks.cpp          branches and loops that all members take together
+//   choices.cpp         what only some members have
 //   member_regions.cpp  what runs once per member
 #pragma once
 
@@ -17,8 +18,8 @@ namespace chorus {
 class Batcher {
  public:
   Batcher(const Graph& graph, const std::vector<bool>& stacked_inputs,
-          const std::set<std::string>& disabled)
-      : graph_(graph), disabled_(disabled), fused_(std::make_shared<Graph>()) {
+          const std::set<std::string>& disabled, const std::vector<size_t>& variants)
+      : graph_(graph), disabled_(disabled), variants_(variants), fused_(std::make_shared<Graph>()) {
     addInputs(stacked_inputs);
     dependence_ = dependenceOf(graph, stacked_inputs);
   }
@@ -45,6 +46,9 @@ class Batcher {
   bool tryLoop(const Node* node, std::vector<bool>& stacked);
   Value* asResult(const Node* node, const Operand& operand, bool stacked);
 
+  // choices.cpp
+  void visitChoice(const Node* node);
+
   // member_regions.cpp
   void perMember(const Region& region);
   MemberInput memberInput(const Node* node, const Value* value);
@@ -65,6 +69,7 @@ class Batcher {
   const Graph& graph_;
   Dependence dependence_;
   const std::set<std::string>& disabled_;
+  const std::vector<size_t>& variants_;
   std::shared_ptr<Graph> fused_;
   BatchedGraph result_;
   std::unordered_map<const Value*, Operand> values_;              // member value -> fused operand

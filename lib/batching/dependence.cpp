@@ -5,6 +5,7 @@
 #include "lib/batching/clone_node.h"
 #include "lib/batching/draws_numbers.h"
 #include "lib/batching/regions.h"
+#include "lib/support/choice.h"
 
 namespace chorus {
 namespace {
@@ -43,7 +44,8 @@ std::vector<const Value*> sizeDeciders(const Node* node) {
   if (name == "repeat_interleave") {
     const size_t counts = node->inputs().size() > 1 && isTensor(node->input(1)) ? 1 : 0;
     const bool given = counts == 1 || node->inputs().size() == 2;
-    if (!given || !isTensor(node->input(counts))) return {};
+    const bool told = node->inputs().back()->type()->kind() == c10::TypeKind::IntType;
+    if (!given || told || !isTensor(node->input(counts))) return {};
     return {node->input(counts)};
   }
   std::vector<const Value*> masks;
@@ -110,6 +112,7 @@ class Analysis {
     if (node->kind() == c10::prim::Constant) return;
     if (node->kind() == c10::prim::If) return branch(node);
     if (node->kind() == c10::prim::Loop) return loop(node);
+    if (isChoice(node)) return choice(node);
     bool any_stacked = drawsNumbers(node, findRule(node->kind().toQualString()));
     bool any_ragged = false, ragged_shape = false;
     for (const Value* input : node->inputs()) {
@@ -164,6 +167,20 @@ class Analysis {
       if (own && !isTensor(node->output(i))) roughen(node->output(i));
     }
     if (own || escapes || readsRagged(node)) touch(node);
+  }
+
+  void choice(const Node* node) {
+    bool escapes = false;
+    for (const Block* part : node->blocks()) {
+      block(*part);
+      for (size_t i = 0; i < node->outputs().size(); ++i) {
+        stack(node->output(i));
+        if (!ragged(part->outputs()[i])) continue;
+        roughen(node->output(i));
+        escapes = true;
+      }
+    }
+    if (escapes || readsRagged(node)) touch(node);
   }
 
   void loop(const Node* node) {

@@ -2,6 +2,7 @@
 #include "lib/batching/batcher.h"
 #include "lib/batching/clone_node.h"
 #include "lib/batching/list_length.h"
+#include "lib/support/choice.h"
 
 namespace chorus {
 namespace {
@@ -51,6 +52,11 @@ void Batcher::refuseRagged(const Value* value) const {
 }
 
 void Batcher::perMember(const Region& region) {
+  for (const Node* node : region.nodes) {
+    if (!isChoice(node)) continue;
+    throw Refused(
+        unsupported("members differ where the shape of a value depends on each member's own data"));
+  }
   const std::unordered_set<const Node*> inside(region.nodes.begin(), region.nodes.end());
   std::vector<MemberInput> inputs;
   std::vector<MemberOutput> outputs;

@@ -157,4 +157,19 @@ std::vector<Region> stepsOf(const Block& block, const Dependence& dependence) {
   return regions;
 }
 
+std::set<const Value*> readByOutputs(const CanonicalGraph& canonical) {
+  std::set<const Node*> seen;
+  std::set<const Value*> reached;
+  std::vector<const Value*> work;
+  for (size_t i = 0; i < canonical.n_outputs; ++i) work.push_back(canonical.graph->outputs()[i]);
+  while (!work.empty()) {
+    const Value* value = work.back();
+    work.pop_back();
+    reached.insert(value);
+    if (!seen.insert(value->node()).second) continue;
+    for (const Value* operand : valuesRead(value->node())) work.push_back(operand);
+  }
+  return reached;
+}
+
 }  // namespace chorus

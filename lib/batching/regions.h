@@ -3,6 +3,7 @@
 // loop over K and that grows until its results have one shape again.
 #pragma once
 
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -32,5 +33,8 @@ std::vector<Region> stepsOf(const torch::jit::Block& block, const Dependence& de
 
 /// Values from outside that `node` reads, also from inside its blocks; in order, with repeats.
 std::vector<const Value*> valuesRead(const Node* node);
+
+/// Values that the model's outputs depend on, also through branches and loops.
+std::set<const Value*> readByOutputs(const CanonicalGraph& canonical);
 
 }  // namespace chorus

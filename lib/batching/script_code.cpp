@@ -4,32 +4,19 @@
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/frontend/resolver.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/passes/lower_tuples.h>
 #include <torch/csrc/jit/passes/peephole.h>
 
+#include "lib/support/inline_calls.h"
+
 namespace chorus {
-namespace {
-
-bool callsFunctions(const torch::jit::Block* block) {
-  for (const Node* node : block->nodes()) {
-    if (node->kind() == c10::prim::CallFunction) return true;
-    for (const torch::jit::Block* inner : node->blocks()) {
-      if (callsFunctions(inner)) return true;
-    }
-  }
-  return false;
-}
-
-}  // namespace
 
 std::vector<Value*> emitScript(RuleContext& context, const std::string& source,
                                const std::string& name, const std::vector<Value*>& inputs) {
   torch::jit::CompilationUnit unit;
   unit.define(std::nullopt, source, torch::jit::nativeResolver(), nullptr);
   const auto code = torch::jit::toGraphFunction(unit.get_function(name)).graph()->copy();
-  // One round inlines one level of calls where LibTorch's optimiser is off.
-  while (callsFunctions(code->block())) torch::jit::Inline(*code);
+  inlineCalls(*code);
   torch::jit::LowerSimpleTuples(code);
   torch::jit::EliminateDeadCode(code);
   std::vector<Value*> results = torch::jit::insertGraph(context.graph(), *code, inputs);

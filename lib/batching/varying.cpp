@@ -26,10 +26,26 @@ const VaryingForms& allForms() {
     VaryingForms all = varyingActivations();
     all.merge(varyingArithmetic());
     all.merge(varyingNorms());
-    all.merge(varyingDropouts());
+    all.merge(varyingRandom());
     return all;
   }();
   return forms;
+}
+
+/// The op itself with each member's numbers, read back from the tensors: run once per member.
+std::vector<Value*> perMember(VaryingEmitter& e) {
+  std::vector<Value*> inputs = e.inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!e.varies(e.node()->schema().arguments()[i].name())) continue;
+    Value* number = e.raw(e.node()->schema().arguments()[i].name());
+    // An int that is read back could be a size.
+    const auto dtype = dtypeOf(e.result());
+    const bool fractional = dtypeOf(number) == at::kDouble || (dtype && at::isFloatingType(*dtype));
+    Node* read = e.readNumber(fractional ? c10::aten::Float : c10::aten::Int, number);
+    inputs[i] = read->output()->setType(fractional ? c10::TypePtr(c10::FloatType::get())
+                                                   : c10::TypePtr(c10::IntType::get()));
+  }
+  return e.again(inputs)->outputs().vec();
 }
 
 }  // namespace
@@ -111,6 +127,12 @@ Value* VaryingEmitter::emitForeign(const std::string& op, const std::vector<Valu
   return made->output()->setType(typeLike(like, std::nullopt));
 }
 
+Node* VaryingEmitter::readNumber(c10::Symbol op, Value* number) {
+  Node* made = graph_.insertNode(graph_.create(op, {number}));
+  made->copyMetadata(node_);
+  return made;
+}
+
 Node* VaryingEmitter::again(const std::vector<Value*>& inputs) {
   Node* copy = graph_.create(node_->kind(), inputs, node_->outputs().size());
   copy->copyMetadata(node_);
@@ -135,15 +157,15 @@ void VaryingEmitter::refuse(const std::string& why) const {
                     .helpWith("give all members the same value, or train them apart"));
 }
 
-bool canLiftVarying(const std::string& op) { return allForms().contains(op); }
+bool hasVaryingForm(const std::string& op) { return allForms().contains(op); }
 
 void liftVarying(Node* node, const std::map<size_t, Value*>& numbers,
                  const VaryingOptions& options) {
   VaryingEmitter emitter(node, numbers, options);
   const auto form = allForms().find(node->kind().toQualString());
-  if (form == allForms().end()) emitter.refuse("it has no form that takes tensors");
   const torch::jit::WithInsertPoint here(node);
-  const std::vector<Value*> outputs = form->second(emitter);
+  const std::vector<Value*> outputs =
+      form == allForms().end() ? perMember(emitter) : form->second(emitter);
   for (size_t i = 0; i < outputs.size(); ++i) node->output(i)->replaceAllUsesWith(outputs[i]);
   node->destroy();
 }

@@ -26,7 +26,8 @@ struct VaryingOptions {
 void liftVarying(Node* node, const std::map<size_t, Value*>& numbers,
                  const VaryingOptions& options = {});
 
-/// True if liftVarying knows the op; every op of kVaryingPolicy is known.
-bool canLiftVarying(const std::string& op);
+/// True if ordinary ops compute the op for all members at once. Any other op of kVaryingPolicy runs
+/// once per member, with that member's number.
+bool hasVaryingForm(const std::string& op);
 
 }  // namespace chorus

@@ -88,6 +88,37 @@ Values maskedFill(VaryingEmitter& e) {
   return {e.emit("aten::where", {e.input(1), e.number("value", x), x}, e.result())};
 }
 
+/// A number in the dtype of the node's result, 0-d.
+Value* asResult(VaryingEmitter& e, const std::string& argument) {
+  if (!e.varies(argument)) return e.input(argument);
+  const auto dtype = dtypeOf(e.result());
+  if (!dtype) e.refuse("the dtype of its result is not known");
+  Value* number = e.raw(argument);
+  return e.emit("aten::to", {number, static_cast<int64_t>(*dtype)}, number, dtype);
+}
+
+Values where(VaryingEmitter& e) {
+  return {
+      e.emit("aten::where", {e.input(0), asResult(e, "self"), asResult(e, "other")}, e.result())};
+}
+
+// What does not vary is replaced by the op itself.
+Values nanToNum(VaryingEmitter& e) {
+  Value* x = e.input(0);
+  std::vector<Value*> inputs = e.inputs();
+  for (const char* name : {"nan", "posinf", "neginf"}) {
+    if (e.varies(name)) inputs[e.indexOf(name)] = e.literal(0.0);
+  }
+  Value* y = e.again(inputs)->output();
+  for (const auto& [name, test] : {std::pair{"nan", "isnan"}, std::pair{"posinf", "isposinf"},
+                                   std::pair{"neginf", "isneginf"}}) {
+    if (!e.varies(name)) continue;
+    Value* here = e.emit(std::string("aten::") + test, {x}, x, at::kBool);
+    y = e.emit("aten::where", {here, e.number(name, x), y}, e.result());
+  }
+  return {y};
+}
+
 // where(pad(1, 0) > 0, pad(x, 0), value)
 Values pad(VaryingEmitter& e) {
   Value* x = e.input(0);
@@ -130,7 +161,10 @@ VaryingForms varyingArithmetic() {
                         {"aten::masked_fill", maskedFill},
                         {"aten::constant_pad_nd", pad},
                         {"aten::pad", pad},
+                        {"aten::where", where},
+                        {"aten::nan_to_num", nanToNum},
                         {"aten::full", fill},
+                        {"aten::new_full", fill},
                         {"aten::full_like", fill}};
   for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
     forms[std::string("aten::") + op] = comparison;

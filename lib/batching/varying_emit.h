@@ -43,6 +43,8 @@ class VaryingEmitter {
               const std::vector<torch::jit::NamedValue>& keywords = {});
   /// An op that this library does not know, one result.
   Value* emitForeign(const std::string& op, const std::vector<Value*>& inputs, Value* like);
+  /// A number of each member's own, read back from its tensor by aten::Float or aten::Int.
+  Node* readNumber(c10::Symbol op, Value* number);
   /// The node's own op with other operands.
   Node* again(const std::vector<Value*>& inputs);
   Value* literal(const c10::IValue& value);
@@ -66,6 +68,6 @@ using VaryingForms = std::map<std::string, VaryingForm>;
 VaryingForms varyingActivations();
 VaryingForms varyingArithmetic();
 VaryingForms varyingNorms();
-VaryingForms varyingDropouts();
+VaryingForms varyingRandom();
 
 }  // namespace chorus

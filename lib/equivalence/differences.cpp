@@ -17,14 +17,17 @@ std::string sizesText(at::IntArrayRef sizes) {
 }
 
 /// Attributes that decide shapes or what is computed at all; they can never be carried per member.
-bool decidesShape(const std::string& name) {
+bool decidesShape(const std::string& op, const std::string& name) {
   static const std::set<std::string> names = {
-      "stride",      "padding",   "dilation",     "groups",      "transposed", "output_padding",
-      "kernel_size", "chunks",    "dim",          "dims",        "dim0",       "dim1",
-      "size",        "sizes",     "shape",        "repeats",     "start_dim",  "end_dim",
-      "keepdim",     "ceil_mode", "scale_factor", "num_classes", "split_size", "output_size",
-      "start",       "end",       "step",         "implicit"};
-  return names.count(name) != 0;
+      "stride",         "padding",     "dilation",   "groups",      "transposed",
+      "output_padding", "kernel_size", "chunks",     "dim",         "dims",
+      "dim0",           "dim1",        "size",       "sizes",       "shape",
+      "repeats",        "start_dim",   "end_dim",    "keepdim",     "ceil_mode",
+      "scale_factor",   "num_classes", "split_size", "output_size", "implicit"};
+  static const std::set<std::string> ranges = {"aten::arange", "aten::slice", "aten::range",
+                                               "aten::narrow"};
+  const bool is_bound = name == "start" || name == "end" || name == "step" || name == "length";
+  return names.count(name) != 0 || (is_bound && ranges.count(op) != 0);
 }
 
 std::optional<Finding> inputFinding(const std::string& name, const InputSpec& major,
@@ -118,8 +121,81 @@ Finding slotFinding(const TensorSlot& major, const TensorSlot& odd, const std::s
   return constantFinding(major, odd, reader);
 }
 
-std::string attributeNote(const std::string& name, const IndexedNode& literal) {
-  if (decidesShape(name)) {
+bool isNone(const IndexedGraph& graph, const Wire& wire) {
+  return wire.kind == Wire::Kind::Literal && graph.nodes[wire.index].label == "n";
+}
+
+Finding presenceFinding(const std::string& op, const std::string& argument, const std::string& what,
+                        bool missing) {
+  const bool statistics = op == "batch_norm" && argument.rfind("running", 0) == 0;
+  if (statistics && missing) {
+    return {cat({"batch_norm has no running statistics", kElsewhere, "it has (", what, ")"}), "C5"};
+  }
+  if (statistics) {
+    return {cat({"batch_norm has running statistics (", what, ")", kElsewhere, "it has none"}),
+            "C5"};
+  }
+  if (missing) return {cat({op, " has no ", inQuotes(argument), ": ", what, " is missing"}), "C5"};
+  return {cat({op, " has a ", inQuotes(argument), " (", what, ")", kElsewhere, "it has none"}),
+          "C5"};
+}
+
+Finding tieFinding(const std::string& here, const std::string& partner, const std::string& reverse,
+                   const std::string& mine) {
+  if (partner.empty()) {
+    return {
+        cat({here, " a second time (tied)", kElsewhere, "two tensors, ", reverse, " and ", mine}),
+        "C8"};
+  }
+  if (reverse.empty()) {
+    return {cat({here, " beside ", partner, kElsewhere, mine, " a second time (tied)"}), "C8"};
+  }
+  return {cat({here, kElsewhere, "what corresponds to ", partner}), "C8"};
+}
+
+bool mayVaryBy(const IndexedNode* node, const std::string& name) {
+  const auto* schema = node ? node->node->maybeSchema() : nullptr;
+  const auto index = schema ? schema->argumentIndexWithName(name) : std::nullopt;
+  return index && static_cast<size_t>(*index) < node->varying.size() && node->varying[*index];
+}
+
+Finding slotListFinding(const Member& major, const Member& odd,
+                        const std::vector<std::string>& missing,
+                        const std::vector<std::string>& extra) {
+  const bool lacks = missing.size() > extra.size();
+  return {cat({"the number of tensors is ", std::to_string(odd.slots.size()), kElsewhere,
+               std::to_string(major.slots.size()), ": ",
+               inQuotes(lacks ? missing.front() : extra.front()),
+               lacks ? " is missing" : " is not in the others"}),
+          "C12"};
+}
+
+std::string recurrentNote(const Node* reader, const TensorSlot& major, const TensorSlot& odd) {
+  static const std::map<std::string, int64_t> gates = {
+      {"aten::lstm", 4}, {"aten::gru", 3}, {"aten::rnn_tanh", 1}, {"aten::rnn_relu", 1}};
+  const auto found = gates.find(reader->kind().toQualString());
+  const at::IntArrayRef x = major.value.sizes(), y = odd.value.sizes();
+  if (found == gates.end() || x.empty() || x.size() != y.size() || x == y) return "";
+  const auto text = [&](const char* name, int64_t mine, int64_t theirs) {
+    return cat({"the ", std::string(reader->kind().toUnqualString()), "'s ", name, " is ",
+                std::to_string(mine), kElsewhere, std::to_string(theirs)});
+  };
+  if (x[0] != y[0]) return text("hidden_size", y[0] / found->second, x[0] / found->second);
+  return text("input_size", y[1], x[1]);
+}
+
+bool isSize(const std::string& argument) {
+  return argument == "size" || argument == "shape" || argument == "sizes";
+}
+
+std::string attributeNote(const std::string& op, const std::string& name,
+                          const IndexedNode& literal, bool varies) {
+  if (varies) {
+    return cat({inQuotes(name),
+                " may be each member's own, but all are ints or all are floats: "
+                "here an int does not count as a float"});
+  }
+  if (decidesShape(op, name)) {
     return cat({inQuotes(name), " decides the result's shape, so all members must agree on it"});
   }
   const char kind = literal.label.front();

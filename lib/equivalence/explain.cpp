@@ -50,8 +50,9 @@ class Walk {
     if (!decided()) pairOtherSlots();
     if (!decided()) compareUpdates();
     if (!decided() && !shape_) compareSlotLists();
-    if (found_) return *found_;
-    if (shape_) return *shape_;
+    for (const auto& difference : {found_, shape_, size_}) {
+      if (difference) return *difference;
+    }
     return make("it is wired differently", "C3", {});
   }
 
@@ -136,32 +137,16 @@ class Walk {
                 op_is_odd ? &oddNode(s) : nullptr));
   }
 
-  bool isNone(const IndexedMember& member, size_t mode, const Wire& wire) const {
-    return wire.kind == Wire::Kind::Literal && member.graphs[mode].nodes[wire.index].label == "n";
-  }
-
   // C5: an optional operand is there in one and not in the other.
   bool comparePresence(const Step& s) {
-    const bool none_major = isNone(major_, s.mode, s.major);
-    const bool none_odd = isNone(odd_, s.mode, s.odd);
+    const bool none_major = isNone(major_.graphs[s.mode], s.major);
+    const bool none_odd = isNone(odd_.graphs[s.mode], s.odd);
     if (none_major == none_odd || !s.odd_user) return false;
     const std::string op = nameOfOdd(s.mode, *s.odd_user);
     const Wire& there = none_odd ? s.major : s.odd;
     if (there.kind == Wire::Kind::Literal) return false;
     const std::string what = describe(none_odd ? major_ : odd_, s.mode, there);
-    if (op == "batch_norm" && s.argument.rfind("running", 0) == 0) {
-      report(make(
-          none_odd
-              ? cat({"batch_norm has no running statistics", kElsewhere, "it has (", what, ")"})
-              : cat({"batch_norm has running statistics (", what, ")", kElsewhere, "it has none"}),
-          "C5", s));
-    } else if (none_odd) {
-      report(make(cat({op, " has no ", inQuotes(s.argument), ": ", what, " is missing"}), "C5", s));
-    } else {
-      report(make(
-          cat({op, " has a ", inQuotes(s.argument), " (", what, ")", kElsewhere, "it has none"}),
-          "C5", s));
-    }
+    report(make(presenceFinding(op, s.argument, what, none_odd), s));
     return true;
   }
 
@@ -171,9 +156,12 @@ class Walk {
     const std::string values =
         cat({literalText(oddNode(s)), kElsewhere, literalText(majorNode(s))});
     Difference difference = make(cat({subject(s), " is ", values}), "C4", s);
-    difference.notes.push_back(
-        attributeNote(s.argument.substr(0, s.argument.find('\'')), oddNode(s)));
-    report(difference);
+    const std::string name = s.argument.substr(0, s.argument.find('\''));
+    const std::string op = s.odd_user ? s.odd_user->node->kind().toQualString() : "";
+    difference.notes.push_back(attributeNote(
+        op, name, oddNode(s), mayVaryBy(s.major_user, name) && mayVaryBy(s.odd_user, name)));
+    if (!isSize(name)) return report(difference);
+    if (!size_) size_ = difference;
   }
 
   // C6 to C9.
@@ -185,30 +173,37 @@ class Walk {
     partner = s.odd.index;
     reverse = s.major.index;
     if (major_.slot_leaves[s.major.index] == odd_.slot_leaves[s.odd.index]) return;
-    const Finding finding = slotFinding(major_.member->slots[s.major.index],
-                                        odd_.member->slots[s.odd.index], subject(s));
+    const TensorSlot& slot = odd_.member->slots[s.odd.index];
+    const TensorSlot& major_slot = major_.member->slots[s.major.index];
+    Finding finding = slotFinding(major_slot, slot, subject(s));
+    if (s.odd_user) {
+      const std::string note = recurrentNote(s.odd_user->node, major_slot, slot);
+      if (!note.empty()) finding.notes.push_back(note);
+    }
     if (finding.condition != "C6") return report(make(finding, s));
-    if (!shape_) shape_ = make(finding, s);
+    // Widths follow from those before them: the one that is read first is where it begins.
+    const size_t reader = s.odd_user ? indexOf(s) : kNone;
+    if (shape_ && (s.mode != shape_mode_ || reader >= shape_reader_)) return;
+    shape_ = make(finding, s);
+    shape_mode_ = s.mode;
+    shape_reader_ = reader;
+  }
+
+  /// Of the reader in the odd member's graph.
+  size_t indexOf(const Step& s) const {
+    return static_cast<size_t>(s.odd_user - odd_.graphs[s.mode].nodes.data());
   }
 
   void reportTie(const Step& s) {
     const uint32_t partner = slot_partner_[s.major.index];
     const uint32_t reverse = slot_reverse_[s.odd.index];
     const auto name = [](const IndexedMember& member, uint32_t slot) {
-      return inQuotes(member.member->slots[slot].name);
+      return slot == kNone ? "" : inQuotes(member.member->slots[slot].name);
     };
     const std::string here = cat({subject(s), " is ", describe(odd_, s.mode, s.odd)});
-    std::string text;
-    if (partner == kNone) {
-      text = cat({here, " a second time (tied)", kElsewhere, "two tensors, ", name(major_, reverse),
-                  " and ", name(major_, s.major.index)});
-    } else if (reverse == kNone) {
-      text = cat({here, " beside ", name(odd_, partner), kElsewhere, name(major_, s.major.index),
-                  " a second time (tied)"});
-    } else {
-      text = cat({here, kElsewhere, "what corresponds to ", name(odd_, partner)});
-    }
-    report(make(std::move(text), "C8", s));
+    report(make(
+        tieFinding(here, name(odd_, partner), name(major_, reverse), name(major_, s.major.index)),
+        s));
   }
 
   // C2, C3.
@@ -239,12 +234,13 @@ class Walk {
   void compareOps(const Step& s, const IndexedNode& major, const IndexedNode& odd) {
     const std::string name_major = nameOfMajor(s.mode, major);
     const std::string name_odd = nameOfOdd(s.mode, odd);
-    if (name_major == "batch_norm" && name_odd == "batch_norm") {
-      if (compareArgument(s, major, odd, "running_mean")) return;
-      if (compareArgument(s, major, odd, "training")) return;
-    }
     if (name_major != name_odd) {
       return report(make(cat({name_odd, " here", kElsewhere, name_major}), "C2", s, &major, &odd));
+    }
+    // Overloads differ because an argument does: a number here, a tensor there.
+    const auto* schema = odd.node->maybeSchema();
+    for (size_t i = 0; schema && i < schema->arguments().size(); ++i) {
+      if (compareArgument(s, major, odd, schema->arguments()[i].name())) return;
     }
     report(
         make(cat({name_odd, " is ", odd.label, kElsewhere, major.label}), "C2", s, &major, &odd));
@@ -283,6 +279,7 @@ class Walk {
              mayVary(major, odd, i, label(major_, major.operands[i]), label(odd_, odd.operands[i]));
     };
     const auto* schema = odd.node->maybeSchema();
+    size_t literals = 0;  // come first: they say more than what follows from them
     for (size_t i = 0; i < major.operands.size(); ++i) {
       const size_t j = crossed && i < 2 ? 1 - i : i;
       if (!is_list && vary(i)) continue;
@@ -292,9 +289,16 @@ class Walk {
         continue;
       }
       const bool named = schema && j < schema->arguments().size();
-      work_.push_back(
-          {s.mode, major.operands[i], odd.operands[j], &major, &odd,
-           named ? schema->arguments()[j].name() : cat({"operand ", std::to_string(j)})});
+      Step next{s.mode,
+                major.operands[i],
+                odd.operands[j],
+                &major,
+                &odd,
+                named ? schema->arguments()[j].name() : cat({"operand ", std::to_string(j)})};
+      const bool literal =
+          next.major.kind == Wire::Kind::Literal && next.odd.kind == Wire::Kind::Literal;
+      const auto position = literal ? static_cast<std::ptrdiff_t>(literals++) : -1;
+      work_.insert(literal ? work_.begin() + position : work_.end(), std::move(next));
     }
   }
 
@@ -371,12 +375,7 @@ class Walk {
       if (slot_reverse_[slot] == kNone) extra.push_back(odd_.member->slots[slot].name);
     }
     if (missing.size() == extra.size()) return;
-    const bool lacks = missing.size() > extra.size();
-    report(make(cat({"the number of tensors is ", std::to_string(odd_.slot_leaves.size()),
-                     kElsewhere, std::to_string(major_.slot_leaves.size()), ": ",
-                     inQuotes(lacks ? missing.front() : extra.front()),
-                     lacks ? " is missing" : " is not in the others"}),
-                "C12", {}));
+    report(make(slotListFinding(*major_.member, *odd_.member, missing, extra), {}));
   }
 
   const IndexedMember& major_;
@@ -385,7 +384,10 @@ class Walk {
   std::array<std::vector<uint32_t>, 2> partner_, reverse_;
   std::vector<uint32_t> slot_partner_, slot_reverse_;
   std::deque<Step> work_;
-  std::optional<Difference> found_, shape_;
+  /// The first that says what is odd; of shapes of tensors; of sizes, which mostly follow from
+  /// those.
+  std::optional<Difference> found_, shape_, size_;
+  size_t shape_mode_ = 0, shape_reader_ = kNone;
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <deque>
 
-#include "lib/equivalence/structural_hash.h"
+#include "lib/equivalence/partition.h"
 
 namespace chorus::equivalence {
 namespace {
@@ -37,13 +37,14 @@ class Matcher {
                Bijection(a.graphs[1].nodes.size(), b.graphs[1].nodes.size())},
         slots_(a.slot_leaves.size(), b.slot_leaves.size()) {}
 
-  /// Plain: every step is forced and no colours are needed. Swaps: operands of commutative ops may
-  /// be swapped. Named: and only slots of equal name correspond.
-  enum class Way { Plain, Named, Swaps };
+  /// Plain: every step is forced and no colours are needed. Else operands of commutative ops may be
+  /// swapped. Split: cells of what looks alike are split, those of equal names first. Swaps: by
+  /// looking one step ahead.
+  enum class Way { Plain, Split, Swaps };
 
   bool run(Way way) {
     swaps_ = way != Way::Plain;
-    if (way == Way::Named && !markNames()) return false;
+    if (way == Way::Split && !splitCells()) return false;
     for (size_t mode = 0; mode < 2; ++mode) {
       if (swaps_) colour();  // for eval, with the slots that train has settled
       for (size_t j = 0; j < a_.graphs[mode].outputs.size(); ++j) {
@@ -210,21 +211,17 @@ class Matcher {
     return true;
   }
 
-  /// Pairs the slots of equal names before anything else; false if the names are not the same.
-  bool markNames() {
-    std::unordered_map<std::string, uint32_t> by_name;
-    for (uint32_t s = 0; s < b_.slot_leaves.size(); ++s) by_name[b_.member->slots[s].name] = s;
-    for (uint32_t s = 0; s < a_.slot_leaves.size(); ++s) {
-      const TensorSlot& slot = a_.member->slots[s];
-      if (slot.role == Role::Constant) continue;
-      const auto found = by_name.find(slot.name);
-      if (found == by_name.end() || !pairSlots(s, found->second)) return false;
-    }
+  bool splitCells() {
+    auto colours = splitIntoPairs(a_, b_);
+    if (!colours) return false;
+    std::tie(colours_a_, colours_b_) = std::move(*colours);
+    split_ = true;
     return true;
   }
 
   /// Colours under what is mapped already: partners get the same mark.
   void colour() {
+    if (split_) return;  // they say all there is to say
     const auto marks = [](const Bijection& map) {
       std::pair<std::vector<uint64_t>, std::vector<uint64_t>> result;
       result.first.resize(map.forward.size());
@@ -324,7 +321,7 @@ class Matcher {
   const IndexedMember& b_;
   std::array<Bijection, 2> nodes_;
   Bijection slots_;
-  bool swaps_ = false;
+  bool swaps_ = false, split_ = false;
   std::deque<Pair> work_;
   std::vector<Choice> choices_;
   size_t next_choice_ = 0;
@@ -377,12 +374,13 @@ std::optional<MemberMap> match(const IndexedMember& a, const IndexedMember& b) {
   if (!sameInterface(a, b)) return std::nullopt;
   // Split members keep their names, so of several maps the one that keeps them is the best.
   std::optional<MemberMap> plain;
-  for (const Matcher::Way way : {Matcher::Way::Plain, Matcher::Way::Named, Matcher::Way::Swaps}) {
-    if (way == Matcher::Way::Swaps && plain) break;
+  using Way = Matcher::Way;
+  for (const Way way : {Way::Plain, Way::Split, Way::Swaps}) {
+    if (way == Way::Swaps && plain) break;
     Matcher matcher(a, b);
     if (!matcher.run(way)) continue;
-    if (way != Matcher::Way::Plain || matcher.keepsNames()) return matcher.result();
-    plain = matcher.result();
+    if (matcher.keepsNames() || (way != Way::Plain && !plain)) return matcher.result();
+    if (!plain) plain = matcher.result();
   }
   return plain;
 }

@@ -26,9 +26,8 @@ std::vector<std::string> varyingValues(const IndexedMember& b, const MemberMap& 
 
 /// The map from `a` to `b`, if there is one that sends every slot to the slot of its own name, such
 /// a one (tensor_hash is left 0), or nullopt where none is found. What is returned is right: each
-/// pair was compared. Where commutative operands are swapped *and* many places look alike, a map
-/// may be missed (bounded effort, no backtracking beyond one step); this refuses members, it never
-/// accepts wrong ones.
+/// pair was compared. A map may be missed where places look alike that are not interchangeable (see
+/// partition.h, whose effort is bounded); this refuses members, it never accepts wrong ones.
 std::optional<MemberMap> match(const IndexedMember& a, const IndexedMember& b);
 
 }  // namespace chorus::equivalence

@@ -50,6 +50,15 @@ std::string treeText(const OutputTree& tree) {
     case OutputTree::Kind::Dict:
       text = "D";
       break;
+    case OutputTree::Kind::None:
+      text = "n";
+      break;
+    case OutputTree::Kind::TensorInTraining:
+      text = "a";
+      break;
+    case OutputTree::Kind::TensorInEval:
+      text = "e";
+      break;
   }
   for (size_t i = 0; i < tree.children.size(); ++i) {
     if (tree.kind == OutputTree::Kind::Dict) {

@@ -6,6 +6,7 @@
 #include "lib/export/module_tree.h"
 #include "lib/export/state.h"
 #include "lib/export/varying.h"
+#include "lib/support/choice.h"
 #include "lib/support/fault.h"
 #include "lib/support/marker_ops.h"
 
@@ -154,7 +155,10 @@ void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& 
   std::vector<bool> flags(canonical.n_inputs, stacked);
   flags.insert(flags.end(), b.model.stacked.begin(), b.model.stacked.end());
   flags.insert(flags.end(), b.model.varying.size(), true);
-  BatchedGraph batched = batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled);
+  std::vector<size_t> variants;
+  for (const PartialMember& one : b.model.partial) variants.push_back(one.variant);
+  BatchedGraph batched =
+      batchGraph(*member, flags, /*stack_outputs=*/true, b.options.disabled, variants);
   if (mode == "train") refuseZeroForNone(b, canonical, batched.decisions);
   if (keep_decisions && b.options.decisions) *b.options.decisions = batched.decisions;
   runPasses(batched.graph, fusedPipeline(), b.options.disabled);
@@ -205,7 +209,9 @@ void addMemberGraphs(Builder& b) {
   chorus.register_attribute("json_text", c10::StringType::get(), fusedJson(b.model).dump());
   const Member& member = b.model.prototype;
   for (const CanonicalGraph* canonical : {&member.train, &member.eval}) {
-    const std::shared_ptr<Graph> graph = canonical->graph->copy();
+    const bool partial = !b.model.partial.empty();
+    const std::shared_ptr<Graph> graph =
+        partial ? lowerChoices(*canonical->graph) : canonical->graph->copy();
     graph->insertInput(0, "self")->setType(chorus.type());
     for (size_t i = 1; i < graph->inputs().size(); ++i) {
       const bool is_input = i <= canonical->n_inputs;

@@ -4,16 +4,17 @@
 
 #include "lib/export/fused_text.h"
 #include "lib/export/module_tree.h"
+#include "lib/export/partial_json.h"
+#include "lib/export/slot_json.h"
 #include "lib/export/state.h"
 #include "lib/export/varying.h"
+#include "lib/support/packed_name.h"
 
 namespace chorus {
 
 using nlohmann::json;
 
 namespace {
-
-const std::vector<std::string> kRoles = {"parameter", "buffer", "constant"};
 
 template <typename T>
 json optionalJson(const std::optional<T>& value) {
@@ -25,8 +26,16 @@ std::optional<int64_t> optionalInt(const json& value) {
   return value.get<int64_t>();
 }
 
+const std::map<std::string, OutputTree::Kind> kLeaves = {
+    {"tensor", OutputTree::Kind::Tensor},
+    {"none", OutputTree::Kind::None},
+    {"tensor in training", OutputTree::Kind::TensorInTraining},
+    {"tensor in eval", OutputTree::Kind::TensorInEval}};
+
 json treeJson(const OutputTree& tree) {
-  if (tree.kind == OutputTree::Kind::Tensor) return "tensor";
+  for (const auto& [name, kind] : kLeaves) {
+    if (tree.kind == kind) return name;
+  }
   json children = json::array();
   for (size_t i = 0; i < tree.children.size(); ++i) {
     json child = treeJson(tree.children[i]);
@@ -41,7 +50,10 @@ json treeJson(const OutputTree& tree) {
 
 OutputTree treeFrom(const json& value) {
   OutputTree tree;
-  if (value == "tensor") return tree;
+  if (value.is_string()) {
+    tree.kind = kLeaves.at(value.get<std::string>());
+    return tree;
+  }
   const std::string kind = value.begin().key();
   tree.kind = kind == "tuple"  ? OutputTree::Kind::Tuple
               : kind == "list" ? OutputTree::Kind::List
@@ -77,14 +89,11 @@ json slotsJson(const FusedModel& model) {
   const std::vector<size_t> trainable = trainableSlots(model);
   json list = json::array();
   for (size_t i = 0; i < model.prototype.slots.size(); ++i) {
-    const TensorSlot& slot = model.prototype.slots[i];
-    list.push_back({{"name", slot.name},
-                    {"aliases", slot.aliases},
-                    {"role", kRoles[static_cast<size_t>(slot.role)]},
-                    {"stacked", static_cast<bool>(model.stacked[i])},
-                    {"requires_grad", slot.requires_grad},
-                    {"trainable", std::count(trainable.begin(), trainable.end(), i) > 0},
-                    {"path", slotPath(model, i)}});
+    json slot = slotJson(model.prototype.slots[i]);
+    slot["stacked"] = static_cast<bool>(model.stacked[i]);
+    slot["trainable"] = std::count(trainable.begin(), trainable.end(), i) > 0;
+    slot["path"] = slotPath(model, i);
+    list.push_back(std::move(slot));
   }
   return list;
 }
@@ -92,9 +101,7 @@ json slotsJson(const FusedModel& model) {
 json ownNamesJson(const FusedModel& model) {
   json list = json::array();
   for (const OwnNames& names : model.own_names) {
-    json modules = json::array();
-    for (const ModuleRecord& record : names.modules) modules.push_back({record.path, record.type});
-    list.push_back({{"slots", names.slots}, {"modules", modules}});
+    list.push_back({{"slots", names.slots}, {"modules", modulesJson(names.modules)}});
   }
   return list;
 }
@@ -157,14 +164,6 @@ json varyingJson(const FusedModel& model) {
   return list;
 }
 
-json modulesJson(const Member& member) {
-  json list = json::array();
-  for (const ModuleRecord& record : member.modules) {
-    list.push_back(json::array({record.path, record.type}));
-  }
-  return list;
-}
-
 }  // namespace
 
 std::string chorusName(const FusedModel& model) {
@@ -175,7 +174,9 @@ std::string chorusName(const FusedModel& model) {
 
 std::string slotPath(const FusedModel& model, size_t slot) {
   const TensorSlot& s = model.prototype.slots[slot];
-  return s.role == Role::Constant ? chorusName(model) + "." + constantName(model, slot) : s.name;
+  if (s.role == Role::Constant) return chorusName(model) + "." + constantName(model, slot);
+  if (!isPackedName(s.name)) return s.name;
+  return chorusName(model) + ".own." + s.name.substr(kPackedPrefix.size());
 }
 
 json fusedJson(const FusedModel& model) {
@@ -197,7 +198,7 @@ json fusedJson(const FusedModel& model) {
       {"train_updates", member.train.updates},
       {"eval_updates", member.eval.updates},
       {"slots", slotsJson(model)},
-      {"modules", modulesJson(member)},
+      {"modules", modulesJson(member.modules)},
       {"traced", member.traced},
       {"code_trains", member.code_trains},
       {"code_evaluates", member.code_evaluates},
@@ -212,7 +213,8 @@ json fusedJson(const FusedModel& model) {
                     member.fixed_batch_place.source_line, member.fixed_batch_place.module_path})},
       {"loss", lossJson(model)},
       {"optimizer", optimizerJson(model)},
-      {"elastic", true},
+      {"partial", partialJson(model.partial)},
+      {"elastic", model.partial.empty()},
       {"info", model.info}};
 }
 
@@ -228,17 +230,6 @@ VaryingNumber varyingFrom(const json& value) {
   return number;
 }
 
-TensorSlot slotFrom(const json& value) {
-  TensorSlot slot;
-  slot.name = value.at("name").get<std::string>();
-  slot.aliases = value.at("aliases").get<std::vector<std::string>>();
-  const auto role = std::find(kRoles.begin(), kRoles.end(), value.at("role").get<std::string>());
-  if (role == kRoles.end()) throw std::runtime_error("an unknown role");
-  slot.role = static_cast<Role>(role - kRoles.begin());
-  slot.requires_grad = value.at("requires_grad").get<bool>();
-  return slot;
-}
-
 void readMember(const json& value, Member& member) {
   for (const json& input : value.at("inputs")) member.inputs.push_back(inputFrom(input));
   member.output = treeFrom(value.at("output"));
@@ -246,9 +237,7 @@ void readMember(const json& value, Member& member) {
   member.train.n_inputs = member.eval.n_inputs = member.inputs.size();
   member.train.updates = value.at("train_updates").get<std::vector<size_t>>();
   member.eval.updates = value.at("eval_updates").get<std::vector<size_t>>();
-  for (const json& record : value.at("modules")) {
-    member.modules.push_back({record.at(0).get<std::string>(), record.at(1).get<std::string>()});
-  }
+  member.modules = modulesFrom(value.at("modules"));
   member.traced = value.at("traced").get<bool>();
   member.code_trains = value.at("code_trains").get<bool>();
   member.code_evaluates = value.at("code_evaluates").get<bool>();
@@ -263,9 +252,7 @@ void readOwnNames(const json& value, FusedModel& model) {
   for (const json& entry : value.at("own_names")) {
     OwnNames names;
     names.slots = entry.at("slots").get<std::vector<std::vector<std::string>>>();
-    for (const json& record : entry.at("modules")) {
-      names.modules.push_back({record.at(0).get<std::string>(), record.at(1).get<std::string>()});
-    }
+    names.modules = modulesFrom(entry.at("modules"));
     model.own_names.push_back(std::move(names));
   }
 }
@@ -322,6 +309,7 @@ FusedFrame readFrame(const json& value) {
   for (const json& number : value.value("varying", json::array())) {
     frame.model.varying.push_back(varyingFrom(number));
   }
+  frame.model.partial = partialFrom(value.value("partial", json::array()), frame.model);
   frame.extra_names = value.value("extra", std::vector<std::string>());
   frame.model.info = value.at("info");
   return frame;

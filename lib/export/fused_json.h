@@ -5,15 +5,20 @@
 //   k, members      [{name, seed as decimal string}]
 //   inputs          [{dtype, sizes (null: N), bound}]
 //   output          "tensor" | {"tuple": [...]} | {"list": [...]} | {"dict": [[key, ...]]}
-//   n_outputs, train_updates, eval_updates    what the outputs of member_train and member_eval are
-//   slots           [{name, aliases, role, stacked, trainable, requires_grad, path}], path: where
-//   the tensor is in the file modules, traced, code_trains, code_evaluates, fixed_batch,
-//   fixed_batch_place loss            {name, arguments, tensors, stacked (arguments with an entry
-//   per member)} optimizer       {name, flags, hyperparameters, groups, state (names of the
-//   tensors)} random_nodes    [{train, eval}] per member where members number their random nodes
-//   differently extra           names of further tensors under chorus.extra elastic         true:
-//   every stacked tensor may be sliced along K info            certificate, hashes, decisions, ...
-//   as the tools gave them
+//   n_outputs       of the model
+//   train_updates, eval_updates    slots that the further outputs of member_train, member_eval move
+//   slots           [{name, aliases, role, stacked, trainable, requires_grad, path}]
+//                   path: where the tensor is in the file
+//   modules         [[path, type]]
+//   traced, code_trains, code_evaluates, fixed_batch, fixed_batch_place    as in chorus/member.h
+//   loss            {name, arguments, tensors, stacked (arguments with an entry per member)}
+//   optimizer       {name, flags, hyperparameters, groups, state (names of the tensors)}
+//   random_nodes    [{train, eval}] per member where they number their random nodes differently
+//   extra           names of further tensors under chorus.extra
+//   elastic         true: every stacked tensor may be sliced along K
+//   partial         [{variant, traced, modules, tensors: [{name, aliases, role, requires_grad,
+//                   in (slot), sizes, packed}]}] per member where they differ in places
+//   info            certificate, hashes, decisions, ... as the tools gave them
 #pragma once
 
 #include <nlohmann/json.hpp>

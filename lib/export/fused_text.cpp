@@ -180,7 +180,8 @@ std::string weightedText(const FusedTextRequest& request) {
       "    n = outputs[0].size(1)\n"
       "    rows: List[Tensor] = []\n"
       "    for o in outputs:\n"
-      "        rows.append(o.reshape([k * n, 1] + o.size()[2:]))\n"
+      "        absent = o.dim() == 2 and o.size(1) == 0\n"
+      "        rows.append(o if absent else o.reshape([k * n, 1] + o.size()[2:]))\n"
       "    t = rows[0]\n";
   if (request.takes_target) text += "    t = target.reshape([k * n, 1] + target.size()[2:])\n";
   text +=

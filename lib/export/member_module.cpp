@@ -1,4 +1,5 @@
 #include "chorus/fused_model.h"
+#include "lib/export/alone.h"
 #include "lib/export/fused_text.h"
 #include "lib/export/module_tree.h"
 #include "lib/export/varying.h"
@@ -77,6 +78,7 @@ Member withOwnNames(const FusedModel& model, size_t k) {
 
 Module memberModule(const FusedModel& model, size_t k) {
   if (k >= model.k()) throw Refused(internalError("there is no member " + std::to_string(k)));
+  if (!model.partial.empty()) return memberModule(memberAlone(model, k), 0);
   const Member member = withOwnNames(model, k);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> tensors;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chorus/fused_model.h"
+#include "lib/export/alone.h"
 #include "lib/export/state.h"
 #include "lib/support/archive_record.h"
 
@@ -52,6 +53,7 @@ at::Tensor stateTensor(const std::string& path, const std::string& name, const j
 }  // namespace
 
 std::map<std::string, std::string> memberRecord(const FusedModel& model, size_t k) {
+  if (!model.partial.empty()) return memberRecord(memberAlone(model, k), 0);
   json record = {{"format", kFormat}, {"seed", std::to_string(model.member_seeds.at(k))}};
   for (const InputSpec& input : model.prototype.inputs)
     record["inputs"].push_back(input.toString());

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <sstream>
 
+#include "lib/batching/regions.h"
 #include "lib/export/state.h"
 
 namespace chorus {
@@ -114,7 +115,15 @@ Value* insertRead(Graph& graph, Value* self, const std::string& path) {
 namespace {
 
 std::string treeText(const OutputTree& tree, const std::string& list, size_t& next) {
-  if (tree.kind == OutputTree::Kind::Tensor) return list + "[" + std::to_string(next++) + "]";
+  using Kind = OutputTree::Kind;
+  if (tree.kind == Kind::None) return "None";
+  if (tree.kind == Kind::Tensor || tree.kind == Kind::TensorInTraining ||
+      tree.kind == Kind::TensorInEval) {
+    const std::string read = list + "[" + std::to_string(next++) + "]";
+    if (tree.kind == Kind::Tensor) return read;
+    return "(" + read + (tree.kind == Kind::TensorInEval ? " if not" : " if") +
+           " self.training else None)";
+  }
   std::string inside;
   for (size_t i = 0; i < tree.children.size(); ++i) {
     if (i) inside += ", ";

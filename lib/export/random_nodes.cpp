@@ -1,21 +1,23 @@
 #include "lib/export/random_nodes.h"
 
+#include "lib/support/graph_order.h"
 #include "lib/support/random_ops.h"
 
 namespace chorus {
-namespace {
 
-/// Per node of the graph, in order: its number among the random ones, or -1.
-std::vector<int64_t> numbersOf(const Graph& graph) {
+std::vector<int64_t> randomNumbers(const Graph& graph) {
   std::vector<int64_t> numbers;
   int64_t next = 0;
-  for (const Node* node : graph.nodes()) numbers.push_back(drawsFromCounters(node) ? next++ : -1);
+  for (const Node* node : nodesInOrder(graph))
+    numbers.push_back(drawsFromCounters(node) ? next++ : -1);
   return numbers;
 }
 
+namespace {
+
 std::vector<int64_t> mapped(const Graph& first, const Graph& other,
                             const std::vector<uint32_t>& nodes) {
-  const std::vector<int64_t> mine = numbersOf(first), theirs = numbersOf(other);
+  const std::vector<int64_t> mine = randomNumbers(first), theirs = randomNumbers(other);
   std::vector<int64_t> map;
   for (size_t i = 0; i < mine.size(); ++i) {
     if (mine[i] >= 0) map.push_back(nodes.at(i) == kNoNode ? mine[i] : theirs.at(nodes.at(i)));

@@ -6,10 +6,12 @@
 #include "chorus/scan.h"
 #include "lib/export/fused_json.h"
 #include "lib/export/module_tree.h"
+#include "lib/export/partial_json.h"
 #include "lib/export/state.h"
 #include "lib/export/varying.h"
 #include "lib/import/specialize.h"
 #include "lib/losses/arguments.h"
+#include "lib/partial/combine.h"
 
 namespace chorus {
 
@@ -119,11 +121,15 @@ void readGraph(const Reader& r, const std::string& name, bool training, Canonica
     slots[i].value = r.frame.model.stacked[i] ? tensor.select(0, 0) : tensor;
   }
   const std::shared_ptr<Graph> graph = method->graph()->copy();
-  if (graph->inputs().size() != 1 + member.inputs.size() + slots.size()) {
+  const std::vector<PartialMember>& partial = r.frame.model.partial;
+  if (graph->inputs().size() != 1 + member.inputs.size() + slots.size() + !partial.empty()) {
     damaged(r.path, "chorus." + name + " takes other tensors than the file has");
   }
-  CanonicalGraph made = recanonicalise(graph, member.inputs, slots, training,
-                                       member.fixed_batch.value_or(member.example_batch));
+  const int64_t batch = member.fixed_batch.value_or(member.example_batch);
+  CanonicalGraph made = partial.empty()
+                            ? recanonicalise(graph, member.inputs, slots, training, batch)
+                            : partial::canonicalChoices(graph, out, member.inputs, slots, training,
+                                                        batch, variantsOf(partial));
   if (made.graph->outputs().size() != out.n_outputs + out.updates.size()) {
     damaged(r.path, "chorus." + name + " returns other tensors than chorus.json says");
   }
@@ -182,6 +188,7 @@ FusedModel readFused(const std::string& path) {
   Reader r{path, *module, *chorus, readFusedJson(text.toStringRef(), path)};
   readTensors(r);
   readTraining(r);
+  checkPartial(r.frame.model, path);
   readGraph(r, "member_train", true, r.frame.model.prototype.train);
   readGraph(r, "member_eval", false, r.frame.model.prototype.eval);
   checkVarying(r);

@@ -129,6 +129,7 @@ FusedModel takeMembers(const FusedModel& model, const std::vector<size_t>& membe
   out.member_seeds = chosen(model.member_seeds, members);
   if (!out.own_names.empty()) out.own_names = chosen(model.own_names, members);
   if (!out.random_nodes.empty()) out.random_nodes = chosen(model.random_nodes, members);
+  if (!out.partial.empty()) out.partial = chosen(model.partial, members);
   if (out.optimizer) {
     for (auto& [name, values] : out.optimizer->values) values = chosen(values, members);
     for (ParameterGroup& group : out.optimizer->groups) {
@@ -292,6 +293,10 @@ std::vector<OwnNames> allNames(const FusedModel& model) {
 }  // namespace
 
 FusedModel appendMembers(const FusedModel& first, const FusedModel& second) {
+  if (!first.partial.empty() || !second.partial.empty()) {
+    throw Refused(unsupported("a file made with --partial takes no further members")
+                      .helpWith("fuse all members anew"));
+  }
   FusedModel a = first, b = second;
   alignVarying(a, b);
   requireAppendable(a, b);

@@ -4,21 +4,6 @@
 
 namespace chorus {
 
-std::set<const Value*> readByOutputs(const CanonicalGraph& canonical) {
-  std::set<const Node*> seen;
-  std::set<const Value*> reached;
-  std::vector<const Value*> work;
-  for (size_t i = 0; i < canonical.n_outputs; ++i) work.push_back(canonical.graph->outputs()[i]);
-  while (!work.empty()) {
-    const Value* value = work.back();
-    work.pop_back();
-    reached.insert(value);
-    if (!seen.insert(value->node()).second) continue;
-    for (const Value* operand : valuesRead(value->node())) work.push_back(operand);
-  }
-  return reached;
-}
-
 std::vector<size_t> trainableSlots(const FusedModel& model) {
   const CanonicalGraph& train = model.prototype.train;
   const std::set<const Value*> reached = readByOutputs(train);
@@ -65,9 +50,10 @@ std::vector<DtypeGroup> dtypeGroups(const FusedModel& model) {
     if (group == groups.end()) {
       const bool first = groups.empty() || groups.front().dtype == dtype;
       const std::string suffix = (first ? "" : "_" + dtypeName(dtype)) + hyperSuffix(hyper);
-      group = groups.insert(groups.end(), {dtype, hyper, suffix, {}, 0});
+      group = groups.insert(groups.end(), {dtype, hyper, suffix, {}, {}, 0});
     }
     group->members.push_back(i);
+    group->starts.push_back(group->width);
     group->width += tensor.numel() / static_cast<int64_t>(model.k());
   }
   return groups;

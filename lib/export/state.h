@@ -10,9 +10,6 @@
 
 namespace chorus {
 
-/// Values that the model's outputs depend on, also through branches and loops.
-std::set<const Value*> readByOutputs(const CanonicalGraph& canonical);
-
 /// Trainable parameters of one dtype and one parameter group: they form one flat [K,P].
 struct DtypeGroup {
   at::ScalarType dtype;
@@ -20,6 +17,7 @@ struct DtypeGroup {
   std::string suffix;  ///< "" for the dtype of the first trainable parameter, else e.g. "_f64";
                        ///< "_g1" behind it
   std::vector<size_t> members;  ///< indices into trainableSlots
+  std::vector<int64_t> starts;  ///< where each of them begins in the P
   int64_t width = 0;            ///< P
 };
 std::vector<DtypeGroup> dtypeGroups(const FusedModel& model);

@@ -118,9 +118,13 @@ Stack runOnData(const Node* node, torch::jit::Operation& operation, const Stack&
   Stack stack;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool counts = name == "repeat_interleave" && (i == 1 || !inputs.at(1).isTensor());
-    const bool zero = second && name.find("unique") == std::string::npos && name != "bincount";
+    // The size of the result is given: all repeats are of the first.
+    const bool told = counts && inputs.back().isInt();
+    const bool zero =
+        second && !told && name.find("unique") == std::string::npos && name != "bincount";
     stack.push_back(mapTensors(inputs[i], [&](const at::Tensor& t) {
-      at::Tensor data = exampleData(t, second, counts);
+      at::Tensor data = exampleData(t, second && !told, counts);
+      if (told && t.is_meta() && data.numel() > 0) data.zero_().view(-1)[0] = inputs.back().toInt();
       if (zero && t.is_meta() && data.numel() > 0 && i == 0) data.view(-1)[0].zero_();
       return data;
     }));
@@ -247,6 +251,11 @@ Stack runOnExamples(const Node* node, Stack inputs, bool second) {
 std::string failureText(const std::exception& failure) {
   const auto* own = dynamic_cast<const c10::Error*>(&failure);
   const std::string text = own ? own->what_without_backtrace() : failure.what();
+  // The interpreter's exceptions end with the reason, behind a traceback.
+  if (const size_t reason = text.rfind("\nRuntimeError: "); reason != std::string::npos) {
+    const size_t from = text.find(' ', reason) + 1;
+    return text.substr(from, text.find('\n', from) - from);
+  }
   const size_t begin = text.find_first_not_of("\n ");
   return begin == std::string::npos ? "no reason is given"
                                     : text.substr(begin, text.find('\n', begin) - begin);

@@ -157,6 +157,7 @@ std::vector<AbstractPtr> Specializer::perform(const Call& given) {
   }
   if (call.name == "prim::NumToTensor" || call.name == "aten::scalar_tensor") return emit(call);
   if (applyMode(call, outputs)) return outputs;
+  if (call.name.starts_with("aten::_autocast_to_")) return {autocast(call)};
   if (isReadOfContents(call)) return readContents(call);
   const bool numbers =
       std::any_of(call.arguments.begin(), call.arguments.end(), isContentsOfTensor);
@@ -242,6 +243,19 @@ std::vector<AbstractPtr> Specializer::emit(const Call& call) {
 AbstractPtr Specializer::emitOne(const Node* at, const std::string& name,
                                  const Arguments& arguments) {
   return emit(at, name, arguments).at(0);
+}
+
+/// (x, cuda, cpu, cuda_dtype, cpu_dtype) or (x, cuda, cpu): as on the CPU, since no device is
+/// known.
+AbstractPtr Specializer::autocast(const Call& call) {
+  const AbstractPtr& x = call.arguments.at(0);
+  if (call.arguments.at(1)->first.toBool())
+    refuseUnsupported(call.node, "'torch.autocast' of another device than the CPU");
+  const at::ScalarType own = x->cell->first.scalar_type();
+  const bool reduces = call.arguments.size() > 3;
+  const bool eligible = reduces ? own == at::kFloat : own == at::kHalf || own == at::kBFloat16;
+  if (!eligible || !call.arguments.at(2)->first.toBool()) return x;
+  return cast(call.node, x, reduces ? call.arguments.at(4) : plain(int64_t(at::kFloat)));
 }
 
 AbstractPtr Specializer::cast(const Node* at, const AbstractPtr& tensor, const AbstractPtr& dtype) {

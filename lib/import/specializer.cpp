@@ -258,10 +258,13 @@ OutputTree Specializer::flattenOutput(const AbstractPtr& result, std::vector<Val
       tree.kind = OutputTree::Kind::Dict;
       break;
     default:
-      throw Refused(
-          unsupported("the model returns a value that is not a tensor (" +
-                          (isNone(result) ? std::string("None") : result->first.tagKind()) + ")",
-                      Place{request_.file, "", "", ""}));
+      if (isNone(result)) {
+        tree.kind = OutputTree::Kind::None;
+        return tree;
+      }
+      throw Refused(unsupported(
+          "the model returns a value that is not a tensor (" + result->first.tagKind() + ")",
+          Place{request_.file, "", "", ""}));
   }
   for (size_t i = 0; i < result->items.size(); ++i) {
     if (tree.kind == OutputTree::Kind::Dict) tree.keys.push_back(result->keys[i].toStringRef());

@@ -115,6 +115,7 @@ class Specializer {
   AbstractPtr wrapOutput(Node* made, size_t index, const c10::IValue& first,
                          const c10::IValue& second, bool varies);
   /// `tensor` in `dtype`.
+  AbstractPtr autocast(const Call& call);
   AbstractPtr cast(const Node* at, const AbstractPtr& tensor, const AbstractPtr& dtype);
   c10::IValue concrete(const AbstractPtr& a, bool second) const;
   Value* materialize(const AbstractPtr& a, const c10::TypePtr& wanted = nullptr);

@@ -1,5 +1,4 @@
 // TorchScript archive -> Member.
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/csrc/jit/serialization/import_read.h>
 
@@ -11,11 +10,14 @@
 #include "chorus/import.h"
 #include "chorus/pass.h"
 #include "chorus/scan.h"
+#include "lib/import/both_outputs.h"
 #include "lib/import/example_run.h"
 #include "lib/import/specialize.h"
 #include "lib/import/trace_numbers.h"
 #include "lib/support/archive_record.h"
+#include "lib/support/explicit_autocast.h"
 #include "lib/support/hash.h"
+#include "lib/support/inline_calls.h"
 
 namespace chorus {
 namespace {
@@ -82,7 +84,7 @@ Loaded load(const std::string& path) {
 /// trains.
 std::vector<bool> bakedFlags(Graph& code) {
   auto inlined = code.copy();
-  torch::jit::Inline(*inlined);
+  inlineCalls(*inlined);
   std::vector<bool> flags;
   const std::function<void(torch::jit::Block*)> visit = [&](torch::jit::Block* block) {
     for (Node* node : block->nodes()) {
@@ -206,6 +208,15 @@ std::vector<InputSpec> recordedInputs(const std::string& path) {
   return inputs;
 }
 
+/// What floating data are cast to: the stored example input's dtype, else the first parameter's.
+at::ScalarType floatingDtype(const Loaded& loaded, size_t input) {
+  if (input < loaded.traced_inputs.size()) return loaded.traced_inputs[input].dtype;
+  for (const at::Tensor& parameter : loaded.module.parameters()) {
+    if (at::isFloatingType(parameter.scalar_type())) return parameter.scalar_type();
+  }
+  return at::kFloat;
+}
+
 std::vector<InputSpec> inputsOf(const Loaded& loaded, const ImportOptions& options,
                                 const Graph& code, const std::string& path) {
   const size_t expected = code.inputs().size() - 1;
@@ -222,17 +233,33 @@ std::vector<InputSpec> inputsOf(const Loaded& loaded, const ImportOptions& optio
   size_t required = 0;
   for (size_t i = 1; i < schema.arguments().size(); ++i)
     required += !schema.arguments()[i].default_value();
-  if (options.inputs.size() < required || options.inputs.size() > expected) {
+  const size_t given = options.inputs.size();
+  if (given < required || given > expected) {
+    const std::string where = options.inputs_are_data
+                                  ? "--example gives " + std::to_string(given)
+                                  : "--input is given " + std::to_string(given) + " times";
     throw Refused(error("the model takes " + std::to_string(expected) +
-                            " inputs, and --input is given " +
-                            std::to_string(options.inputs.size()) + " times",
+                            (expected == 1 ? " input, and " : " inputs, and ") + where,
                         Place{path, "", "", ""}));
   }
-  return options.inputs;
+  std::vector<InputSpec> inputs = options.inputs;
+  for (size_t i = 0; options.inputs_are_data && i < given; ++i) {
+    if (at::isFloatingType(inputs[i].dtype)) inputs[i].dtype = floatingDtype(loaded, i);
+  }
+  return inputs;
+}
+
+/// The code to specialise: the module's own, or with its autocast regions as casts.
+std::shared_ptr<Graph> codeOf(const Module& module) {
+  const auto code = module.get_method("forward").graph();
+  auto inlined = code->copy();
+  inlineCalls(*inlined);
+  return makeAutocastExplicit(inlined) ? inlined : code;
 }
 
 Specialized specializeBoth(const Module& module, SpecializeRequest request, Member& member) {
-  const Graph& code = *module.get_method("forward").graph();
+  const std::shared_ptr<Graph> shared_code = codeOf(module);
+  const Graph& code = *shared_code;
   if (!member.fixed_batch) {
     try {
       return specialize(code, &module, request);
@@ -326,7 +353,7 @@ Member importTorchScript(const std::string& path, const ImportOptions& options) 
   request.slots = train.slots;  // constants of the train graph first
   Specialized eval = specializeBoth(loaded.module, request, member);
   member.slots = eval.slots;
-  member.output = train.output;
+  member.output = bothOutputs(train, eval, path);
   // Constants that only the eval graph has are inputs of both.
   while (train.canonical.graph->inputs().size() < eval.canonical.graph->inputs().size()) {
     const Value* extra = eval.canonical.graph->inputs()[train.canonical.graph->inputs().size()];

@@ -1,5 +1,6 @@
 #include "lib/losses/sums.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -42,6 +43,10 @@ Term termFrom(const std::string& all, std::string text) {
   }
   term.name = text;
   if (text.empty()) malformed(all, text);
+  if (text.ends_with(".pt")) {
+    throw Refused(unsupported("the scripted loss '" + text + "' as a term of a sum of losses")
+                      .helpWith("its forward(output, target) can return the whole sum"));
+  }
   findLoss(term.name);
   return term;
 }
@@ -97,8 +102,14 @@ LossCode build(const std::vector<Term>& terms, const LossRequest& request) {
         terms[i].output == 0 ? "outputs" : "outputs[" + std::to_string(terms[i].output) + ":]";
     std::string factor = numberText(terms[i].factor);
     if (factor.find_first_of(".e") == std::string::npos) factor += ".0";
-    sum += (i ? " + " : "") + (terms[i].factor == 1 ? "" : factor + " * ") + "self." + name + "(" +
-           outputs + ", target)";
+    // An output that this mode has not is [K,0]: its term counts for nothing.
+    const std::string other = "outputs[" + std::to_string(terms[i].output) + "]";
+    const std::string value = "self." + name + "(" + outputs + ", target)";
+    sum += (i ? " + " : "") + (terms[i].factor == 1 ? "" : factor + " * ") +
+           (terms[i].output == 0
+                ? value
+                : "(" + value + " if " + other + ".dim() != 2 or " + other +
+                      ".size(1) != 0 else outputs[0].new_zeros([outputs[0].size(0)]))");
     methods +=
         "\ndef " + name + "(self, outputs: List[Tensor], target: Tensor) -> Tensor:\n" + one.body;
   }
@@ -142,9 +153,12 @@ bool isSum(const std::string& name) { return name.find_first_of("@+*") != std::s
 
 std::string withoutPenalties(const std::string& name) {
   if (!isSum(name)) return name.ends_with("_penalty") ? "" : name;
+  const auto isPenalty = [](const Term& term) { return term.name.ends_with("_penalty"); };
+  const std::vector<Term> terms = termsOf(name);
+  if (std::none_of(terms.begin(), terms.end(), isPenalty)) return name;
   std::string kept;
-  for (const Term& term : termsOf(name)) {
-    if (term.name.ends_with("_penalty")) continue;
+  for (const Term& term : terms) {
+    if (isPenalty(term)) continue;
     kept += (kept.empty() ? "" : " + ") + numberText(term.factor) + "*" + term.name + "@" +
             std::to_string(term.output);
   }

@@ -18,6 +18,13 @@ const OptimizerDefinition& findOptimizer(const std::string& name) {
     if (definition.name == name) return definition;
     names.push_back(definition.name);
   }
+  if (name == "lbfgs") {
+    throw Refused(
+        unsupported("the optimizer 'lbfgs': it evaluates the loss several times in a step, "
+                    "how often is each member's own, so members have no step in common")
+            .helpWith("train with another one, then let torch.optim.LBFGS finish each "
+                      "member that chorus-split writes"));
+  }
   Message message = usage("there is no optimizer '" + name + "'");
   if (const std::string near = nearest(name, names); !near.empty()) {
     message.helpWith("did you mean '" + near + "'?");

@@ -22,11 +22,8 @@ ClassInfo::Kind kindOf(const std::string& path, const std::string& name,
                        const ClassDef& definition) {
   if (!definition.superclass().present()) {
     if (isGradModeClass(name)) return ClassInfo::Kind::GradMode;
-    if (withoutMangling(name) == "__torch__.torch.amp.autocast_mode.autocast") {
-      throw refusedAt(path, definition.range(),
-                      "'torch.autocast' in scripted code is not supported; a traced module is: "
-                      "tracing records its casts");
-    }
+    if (withoutMangling(name) == "__torch__.torch.amp.autocast_mode.autocast")
+      return ClassInfo::Kind::Autocast;
     throw refusedAt(path, definition.range(),
                     "the class '" + name + "' is neither a module nor a NamedTuple nor an Enum");
   }

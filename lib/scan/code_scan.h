@@ -14,7 +14,7 @@
 namespace chorus::scan {
 
 struct ClassInfo {
-  enum class Kind { Module, NamedTuple, Enum, GradMode };
+  enum class Kind { Module, NamedTuple, Enum, GradMode, Autocast };
   std::string name;  ///< qualified, e.g. "__torch__.net.Block"
   Kind kind = Kind::Module;
   std::map<std::string, std::string>

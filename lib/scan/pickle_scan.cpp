@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "lib/scan/pickle_names.h"
+#include "lib/scan/pickle_opcodes.h"
 #include "lib/scan/refuse.h"
 
 namespace chorus::scan {
@@ -39,122 +40,51 @@ struct Item {
 class Walker {
  public:
   Walker(const std::string& bytes, const PickleContext& context)
-      : rest_(bytes), context_(context) {}
+      : bytes_(bytes, [this] { return refuse("is truncated"); }), context_(context) {}
 
   void run() {
-    if (take<uint8_t>() != 0x80 || take<uint8_t>() != 2)
+    if (bytes_.take<uint8_t>() != 0x80 || bytes_.take<uint8_t>() != 2)
       throw refuse("is not a pickle of protocol 2");
-    while (step()) {
+    while (pickleStep(bytes_, *this)) {
     }
     if (stack_.size() != 1 || !marks_.empty()) throw refuse("ends with values left over");
-    if (!rest_.empty()) throw refuse("has bytes behind its end");
+    if (!bytes_.atEnd()) throw refuse("has bytes behind its end");
     if (context_.debug) checkStringTable();
   }
 
- private:
-  Refused refuse(const std::string& why) const {
-    return refused(context_.path, "the pickle '" + context_.record + "' " + why);
-  }
+  // What opcodes stand for (pickleStep).
 
-  template <class T>
-  T take() {
-    if (rest_.size() < sizeof(T)) throw refuse("is truncated");
-    T value;
-    std::memcpy(&value, rest_.data(), sizeof(T));
-    rest_.remove_prefix(sizeof(T));
-    return value;
-  }
-  std::string_view takeText(size_t count) {
-    if (rest_.size() < count) throw refuse("is truncated");
-    const std::string_view text = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return text;
-  }
-  std::string_view takeLine() {
-    const size_t end = rest_.find('\n');
-    if (end == std::string_view::npos || end > 4096) throw refuse("is truncated");
-    const std::string_view line = takeText(end);
-    takeText(1);
-    return line;
-  }
-
-  Item& top(size_t below = 0) {
-    const size_t floor = marks_.empty() ? 0 : marks_.back();
-    if (stack_.size() - floor <= below) throw refuse("takes a value from an empty stack");
-    return stack_[stack_.size() - 1 - below];
-  }
-  Item pop() {
-    Item item = top();
-    stack_.pop_back();
-    if (item.id != 0 && !item.fetched) open_.erase(item.id);
-    return item;
-  }
-  size_t popMark() {
-    if (marks_.empty()) throw refuse("closes a container that it never opened");
-    const size_t start = marks_.back();
-    marks_.pop_back();
-    return start;
-  }
-  void push(Item item) { stack_.push_back(item); }
-  void pushPlain() { push(Item{}); }
-  void pushInteger(int64_t value) {
+  void mark() { marks_.push_back(stack_.size()); }
+  void none() { push(Item{}); }
+  void boolean(bool) { push(Item{}); }
+  void number(double) { push(Item{}); }
+  void integer(int64_t value) {
     Item item{Kind::Integer};
     item.integer = value;
     push(item);
   }
-  void pushContainer(Kind kind) {
-    Item item{kind};
-    item.id = static_cast<uint32_t>(depths_.size());
-    depths_.push_back(1);
-    open_.insert(item.id);
+  void longInteger(std::string_view digits) {
+    int64_t value = 0;
+    if (digits.size() != sizeof value) throw refuse("holds a number of more than 64 bits");
+    std::memcpy(&value, digits.data(), sizeof value);
+    integer(value);
+  }
+  void text(std::string_view text) {
+    Item item{Kind::String};
+    item.text = text;
     push(item);
   }
-  uint32_t deeper(uint32_t depth, const Item& child) const {
-    depth = std::max(depth, (child.id != 0 ? depths_[child.id] : child.depth) + 1);
-    if (depth > context_.limits.max_nesting) {
-      throw refuse("nests containers deeper than " + std::to_string(context_.limits.max_nesting));
-    }
-    return depth;
-  }
-
-  // Closes everything above `start` into a tuple.
-  void pushTuple(size_t start) {
-    Item tuple{Kind::Tuple};
-    tuple.depth = 1;
-    tuple.first = static_cast<uint32_t>(arena_.size());
-    tuple.count = static_cast<uint32_t>(stack_.size() - start);
-    for (size_t i = start; i < stack_.size(); ++i) {
-      tuple.depth = deeper(tuple.depth, stack_[i]);
-      arena_.push_back(stack_[i]);
-    }
-    while (stack_.size() > start) pop();
-    push(tuple);
-  }
-  void pushTupleOf(size_t count) {
-    top(count - 1);
+  void list() { pushContainer(Kind::List); }
+  void dict() { pushContainer(Kind::Dict); }
+  void tuple() { pushTuple(popMark()); }
+  void tupleOf(size_t count) {
+    if (count > 0) top(count - 1);
     pushTuple(stack_.size() - count);
   }
-  const Item& element(const Item& tuple, size_t i) const { return arena_[tuple.first + i]; }
-
-  // Moves everything above `start` into the container below it.
-  void extend(Kind kind, size_t start) {
-    if (start == 0 || start > stack_.size()) throw refuse("fills a container that is not there");
-    Item& into = stack_[start - 1];
-    if (into.kind != kind || into.fetched)
-      throw refuse("fills something other than the container it has just made");
-    if (kind == Kind::Dict && (stack_.size() - start) % 2 != 0)
-      throw refuse("gives a dictionary a key without value");
-    for (size_t i = start; i < stack_.size(); ++i) {
-      const Item& item = stack_[i];
-      depths_[into.id] = deeper(depths_[into.id], item);
-      if (kind == Kind::List && item.kind == Kind::Integer) {
-        lowest_ = std::min(lowest_, item.integer);
-        highest_ = std::max(highest_, item.integer);
-      }
-    }
-    while (stack_.size() > start) pop();
-  }
-
+  void append() { top(1), extend(Kind::List, stack_.size() - 1); }
+  void appendAll() { extend(Kind::List, popMark()); }
+  void setItem() { top(2), extend(Kind::Dict, stack_.size() - 2); }
+  void setItems() { extend(Kind::Dict, popMark()); }
   void memoize(uint32_t slot) {
     if (slot > memo_.size()) throw refuse("numbers its values out of order");
     Item item = top();
@@ -173,8 +103,7 @@ class Walker {
     push(item);
   }
 
-  void pushGlobal() {
-    const std::string_view module = takeLine(), name = takeLine();
+  void global(std::string_view module, std::string_view name) {
     const std::string& full = names_.emplace_back(std::string(module) + "." + std::string(name));
     Item item{Kind::Function};
     item.text = full;
@@ -214,7 +143,7 @@ class Walker {
           argument.kind != Kind::Plain) {
         throw refuse("calls the class '" + std::string(callee.text) + "'");
       }
-      return pushPlain();
+      return push(Item{});
     }
     if (callee.kind != Kind::Function) throw refuse("calls a value that is not a function");
     if (argument.kind != Kind::Tuple)
@@ -231,7 +160,7 @@ class Walker {
   }
 
   // ('storage', torch.FloatStorage, key, device, number of elements)
-  void storage() {
+  void persistentId() {
     const Item id = pop();
     const bool shaped = id.kind == Kind::Tuple && id.count == 5 &&
                         element(id, 0).text == "storage" && element(id, 1).kind == Kind::Storage &&
@@ -249,114 +178,82 @@ class Walker {
                    std::to_string(size) + " bytes, but its record '" + key + "' " +
                    (bytes ? "has " + std::to_string(*bytes) + " bytes" : "is missing"));
     }
-    pushPlain();
+    push(Item{});
+  }
+  [[noreturn]] void unknown(uint8_t opcode) const {
+    throw refuse("uses the opcode " + std::to_string(opcode) + ", which no model file needs");
   }
 
-  // One opcode; false at the end.
-  bool step() {
-    const auto opcode = take<uint8_t>();
-    switch (opcode) {
-      case '.':
-        return false;
-      case '(':
-        marks_.push_back(stack_.size());
-        break;
-      case ')':
-        pushTuple(stack_.size());
-        break;
-      case ']':
-        pushContainer(Kind::List);
-        break;
-      case '}':
-        pushContainer(Kind::Dict);
-        break;
-      case 'N':
-      case 0x88:
-      case 0x89:
-        pushPlain();
-        break;
-      case 'G':
-        takeText(8), pushPlain();
-        break;
-      case 'K':
-        pushInteger(take<uint8_t>());
-        break;
-      case 'M':
-        pushInteger(take<uint16_t>());
-        break;
-      case 'J':
-        pushInteger(take<int32_t>());
-        break;
-      case 0x8a:
-        pushLong();
-        break;
-      case 'X':
-        pushText();
-        break;
-      case 't':
-        pushTuple(popMark());
-        break;
-      case 0x85:
-        pushTupleOf(1);
-        break;
-      case 0x86:
-        pushTupleOf(2);
-        break;
-      case 0x87:
-        pushTupleOf(3);
-        break;
-      case 'e':
-        extend(Kind::List, popMark());
-        break;
-      case 'u':
-        extend(Kind::Dict, popMark());
-        break;
-      case 'a':
-        top(1), extend(Kind::List, stack_.size() - 1);
-        break;
-      case 's':
-        top(2), extend(Kind::Dict, stack_.size() - 2);
-        break;
-      case 'q':
-        memoize(take<uint8_t>());
-        break;
-      case 'r':
-        memoize(take<uint32_t>());
-        break;
-      case 'h':
-        fetch(take<uint8_t>());
-        break;
-      case 'j':
-        fetch(take<uint32_t>());
-        break;
-      case 'c':
-        pushGlobal();
-        break;
-      case 0x81:
-        newObject();
-        break;
-      case 'b':
-        build();
-        break;
-      case 'R':
-        reduce();
-        break;
-      case 'Q':
-        storage();
-        break;
-      default:
-        throw refuse("uses the opcode " + std::to_string(opcode) + ", which no model file needs");
-    }
-    return true;
+ private:
+  Refused refuse(const std::string& why) const {
+    return refused(context_.path, "the pickle '" + context_.record + "' " + why);
   }
-  void pushLong() {
-    if (take<uint8_t>() != 8) throw refuse("holds a number of more than 64 bits");
-    pushInteger(take<int64_t>());
+
+  Item& top(size_t below = 0) {
+    const size_t floor = marks_.empty() ? 0 : marks_.back();
+    if (stack_.size() - floor <= below) throw refuse("takes a value from an empty stack");
+    return stack_[stack_.size() - 1 - below];
   }
-  void pushText() {
-    Item item{Kind::String};
-    item.text = takeText(take<uint32_t>());
+  Item pop() {
+    Item item = top();
+    stack_.pop_back();
+    if (item.id != 0 && !item.fetched) open_.erase(item.id);
+    return item;
+  }
+  size_t popMark() {
+    if (marks_.empty()) throw refuse("closes a container that it never opened");
+    const size_t start = marks_.back();
+    marks_.pop_back();
+    return start;
+  }
+  void push(Item item) { stack_.push_back(item); }
+  void pushContainer(Kind kind) {
+    Item item{kind};
+    item.id = static_cast<uint32_t>(depths_.size());
+    depths_.push_back(1);
+    open_.insert(item.id);
     push(item);
+  }
+  uint32_t deeper(uint32_t depth, const Item& child) const {
+    depth = std::max(depth, (child.id != 0 ? depths_[child.id] : child.depth) + 1);
+    if (depth > context_.limits.max_nesting) {
+      throw refuse("nests containers deeper than " + std::to_string(context_.limits.max_nesting));
+    }
+    return depth;
+  }
+
+  // Closes everything above `start` into a tuple.
+  void pushTuple(size_t start) {
+    Item tuple{Kind::Tuple};
+    tuple.depth = 1;
+    tuple.first = static_cast<uint32_t>(arena_.size());
+    tuple.count = static_cast<uint32_t>(stack_.size() - start);
+    for (size_t i = start; i < stack_.size(); ++i) {
+      tuple.depth = deeper(tuple.depth, stack_[i]);
+      arena_.push_back(stack_[i]);
+    }
+    while (stack_.size() > start) pop();
+    push(tuple);
+  }
+  const Item& element(const Item& tuple, size_t i) const { return arena_[tuple.first + i]; }
+
+  // Moves everything above `start` into the container below it.
+  void extend(Kind kind, size_t start) {
+    if (start == 0 || start > stack_.size()) throw refuse("fills a container that is not there");
+    Item& into = stack_[start - 1];
+    if (into.kind != kind || into.fetched)
+      throw refuse("fills something other than the container it has just made");
+    if (kind == Kind::Dict && (stack_.size() - start) % 2 != 0)
+      throw refuse("gives a dictionary a key without value");
+    for (size_t i = start; i < stack_.size(); ++i) {
+      const Item& item = stack_[i];
+      depths_[into.id] = deeper(depths_[into.id], item);
+      if (kind == Kind::List && item.kind == Kind::Integer) {
+        lowest_ = std::min(lowest_, item.integer);
+        highest_ = std::max(highest_, item.integer);
+      }
+    }
+    while (stack_.size() > start) pop();
   }
 
   // (format, strings, positions): positions name strings by index, unchecked by LibTorch.
@@ -370,7 +267,7 @@ class Walker {
     }
   }
 
-  std::string_view rest_;
+  PickleBytes bytes_;
   const PickleContext& context_;
   std::vector<Item> stack_, memo_, arena_;
   std::vector<size_t> marks_;

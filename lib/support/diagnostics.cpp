@@ -8,22 +8,32 @@ namespace {
 
 const char* word(Severity severity) {
   switch (severity) {
-    case Severity::Remark: return "remark";
-    case Severity::Warning: return "warning";
-    case Severity::Error: return "error";
-    case Severity::Usage: return "error";
-    case Severity::Unsupported: return "unsupported";
-    case Severity::Internal: return "internal error";
+    case Severity::Remark:
+      return "remark";
+    case Severity::Warning:
+      return "warning";
+    case Severity::Error:
+      return "error";
+    case Severity::Usage:
+      return "error";
+    case Severity::Unsupported:
+      return "unsupported";
+    case Severity::Internal:
+      return "internal error";
   }
   return "error";
 }
 
 int exitCodeOf(Severity severity) {
   switch (severity) {
-    case Severity::Usage: return 2;
-    case Severity::Unsupported: return 3;
-    case Severity::Internal: return 70;
-    default: return 1;
+    case Severity::Usage:
+      return 2;
+    case Severity::Unsupported:
+      return 3;
+    case Severity::Internal:
+      return 70;
+    default:
+      return 1;
   }
 }
 
@@ -99,8 +109,7 @@ std::string format(const Message& message) {
   text += "\n";
   if (!place.source_line.empty()) {
     const size_t colon = place.source.rfind(':');
-    const std::string number =
-        colon == std::string::npos ? "" : place.source.substr(colon + 1);
+    const std::string number = colon == std::string::npos ? "" : place.source.substr(colon + 1);
     text += "    " + number + " |  " + place.source_line + "\n";
   }
   for (const std::string& note : message.notes) text += "  note: " + note + "\n";
@@ -108,9 +117,43 @@ std::string format(const Message& message) {
   return text;
 }
 
+namespace {
+
+/// Without dashes in front, in small letters, words joined by '-'.
+std::string plainName(const std::string& name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c == '-' && plain.empty()) continue;
+    const int small = std::tolower(static_cast<unsigned char>(c));
+    plain += c == '_' || c == ' ' ? '-' : static_cast<char>(small);
+  }
+  return plain;
+}
+
+/// "wd" of "weight-decay"; empty for one word.
+std::string initials(const std::string& plain) {
+  std::string letters;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (plain[i] != '-' && (i == 0 || plain[i - 1] == '-')) letters += plain[i];
+  }
+  return letters.size() > 1 ? letters : "";
+}
+
+}  // namespace
+
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
+  const std::string plain = plainName(name);
+  for (const std::string& candidate : candidates) {
+    if (plainName(candidate) == plain) return candidate;
+  }
+  for (const std::string& candidate : candidates) {
+    const std::string other = plainName(candidate);
+    if (!plain.empty() && (initials(other) == plain || initials(plain) == other)) return candidate;
+  }
   std::string best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  // Names of two letters have nothing in common at a distance of two.
+  const size_t shorter = std::max<size_t>(plain.size(), 1) - 1;
+  size_t best_distance = std::min(std::max<size_t>(2, name.size() / 3), shorter) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = editDistance(name, candidate);
     if (distance < best_distance) {

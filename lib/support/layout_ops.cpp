@@ -142,6 +142,48 @@ bool isPointwiseInFirst(const std::string& op) {
   return ops.count(op) > 0;
 }
 
+bool worksPerChannel(const std::string& op) {
+  static const std::unordered_set<std::string> ops = {
+      "aten::max_pool1d",
+      "aten::max_pool2d",
+      "aten::max_pool3d",
+      "aten::max_pool1d_with_indices",
+      "aten::max_pool2d_with_indices",
+      "aten::max_pool3d_with_indices",
+      "aten::avg_pool1d",
+      "aten::avg_pool2d",
+      "aten::avg_pool3d",
+      "aten::adaptive_avg_pool1d",
+      "aten::adaptive_avg_pool2d",
+      "aten::adaptive_avg_pool3d",
+      "aten::adaptive_max_pool1d",
+      "aten::adaptive_max_pool2d",
+      "aten::adaptive_max_pool3d",
+      "aten::upsample_nearest1d",
+      "aten::upsample_nearest2d",
+      "aten::upsample_nearest3d",
+      "aten::_upsample_nearest_exact1d",
+      "aten::_upsample_nearest_exact2d",
+      "aten::_upsample_nearest_exact3d",
+      "aten::reflection_pad1d",
+      "aten::reflection_pad2d",
+      "aten::reflection_pad3d",
+      "aten::replication_pad1d",
+      "aten::replication_pad2d",
+      "aten::replication_pad3d",
+      "aten::upsample_linear1d",
+      "aten::upsample_bilinear2d",
+      "aten::upsample_trilinear3d",
+      "aten::upsample_bicubic2d",
+      "aten::_upsample_bilinear2d_aa",
+      "aten::_upsample_bicubic2d_aa",
+      "aten::pixel_shuffle",
+      "aten::pixel_unshuffle",
+      "aten::pad",
+  };
+  return ops.count(op) > 0;
+}
+
 const AlongDims* findAlongDims(const std::string& op) {
   static const std::vector<AlongDims> table = {
       {"aten::mean", "dim", false},      {"aten::sum", "dim", false},

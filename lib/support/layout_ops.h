@@ -16,6 +16,10 @@ bool isPointwise(const std::string& op);
 /// operands lend a dtype only.
 bool isPointwiseInFirst(const std::string& op);
 
+/// "aten::max_pool2d": on [N,C,...], and what becomes of a channel depends on that channel alone.
+/// C may also be (K C), and N may be (K N).
+bool worksPerChannel(const std::string& op);
+
 /// Ops that take one tensor first and work along the dims in argument `dims`.
 struct AlongDims {
   const char* op;

@@ -39,7 +39,8 @@ std::string InputSpec::toString() const {
 }
 
 size_t OutputTree::leaves() const {
-  if (kind == Kind::Tensor) return 1;
+  if (kind == Kind::Tensor || kind == Kind::TensorInTraining || kind == Kind::TensorInEval)
+    return 1;
   size_t count = 0;
   for (const OutputTree& child : children) count += child.leaves();
   return count;

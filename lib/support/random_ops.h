@@ -7,7 +7,7 @@
 namespace chorus {
 
 /// What is left of a dropout of which every member has its own p
-/// (lib/batching/varying_dropout.cpp).
+/// (lib/batching/varying_random.cpp).
 constexpr const char* kKeptOp = "chorus::kept";
 
 /// aten::dropout, feature_dropout, alpha_dropout, feature_alpha_dropout.

@@ -1,6 +1,9 @@
 // "parameter", "buffer" or "constant".
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "chorus/member.h"
 
 namespace chorus {
@@ -15,6 +18,13 @@ inline const char* roleName(Role role) {
       return "constant";
   }
   return "";
+}
+
+inline std::optional<Role> roleFromName(std::string_view name) {
+  for (const Role role : {Role::Parameter, Role::Buffer, Role::Constant}) {
+    if (name == roleName(role)) return role;
+  }
+  return std::nullopt;
 }
 
 }  // namespace chorus

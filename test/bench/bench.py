@@ -190,8 +190,8 @@ CONTENDERS = {"separate": Separate, "vmap": Vmap, "script": Script, "run": Run}
 
 
 def steps_for(seconds, contender):
-    """About 0.3 s a round; a process of its own gets more, so that its first steps weigh little."""
-    return max(3, min(400, int((1.0 if contender == "run" else 0.3) / max(seconds, 1e-6))))
+    """About 0.3 s a round; a process of its own gets more, so that its first steps, which make kernels, weigh little."""
+    return max(3, min(400, int((3.0 if contender == "run" else 0.3) / max(seconds, 1e-6))))
 
 
 def measure(name, rounds, bin_folder, contenders):

@@ -1,7 +1,7 @@
 """The optimizer step alone: stacked, with K different rates, against K torch optimizers with fused=True.
 
-One thread, rounds interleaved; prints the median over rounds of PyTorch's time divided by ours (above 1: faster). Ours includes
-the check that every gradient is finite.
+One thread, rounds interleaved; prints the median over rounds of PyTorch's time divided by ours (above 1: faster), without and with
+the check that every gradient is finite (--on-nan freeze, skip or stop).
 """
 import argparse
 import os
@@ -34,8 +34,8 @@ def separate(name, k, tensors, elements, steps):
     return (time.perf_counter() - begin) / steps
 
 
-def stacked(binary, name, k, tensors, elements, steps):
-    done = subprocess.run([binary, name, *map(str, (k, tensors, elements, steps))], capture_output=True, text=True, check=True)
+def stacked(binary, name, k, tensors, elements, steps, *check):
+    done = subprocess.run([binary, name, *map(str, (k, tensors, elements, steps)), *check], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
@@ -47,9 +47,11 @@ def main():
     binary = args.bin / "chorus_bench_optimizer"
     for name in OPTIMIZERS:
         for elements, steps in ((1_000, 200), (100_000, 5)):
-            pairs = [(separate(name, 8, 20, elements, steps), stacked(binary, name, 8, 20, elements, steps)) for _ in range(args.rounds)]
-            ratio = statistics.median(a / b for a, b in pairs)
-            print(f"{name:6} K=8, 20 tensors of {elements:>7}: {ratio:5.2f}x  ({statistics.median(b for _, b in pairs) * 1e3:.3f} ms a step)")
+            rounds = [(separate(name, 8, 20, elements, steps), stacked(binary, name, 8, 20, elements, steps),
+                       stacked(binary, name, 8, 20, elements, steps, "check")) for _ in range(args.rounds)]
+            ratio, checked = (statistics.median(row[0] / row[i] for row in rounds) for i in (1, 2))
+            milliseconds = statistics.median(row[1] for row in rounds) * 1e3
+            print(f"{name:6} K=8, 20 tensors of {elements:>7}: {ratio:5.2f}x, checked {checked:5.2f}x  ({milliseconds:.3f} ms a step)")
 
 
 if __name__ == "__main__":

@@ -85,3 +85,9 @@ def test_bad_files_are_refused_by_place(folder, data, message):
     (folder / "bad").write_bytes(data)
     done = tool("run", "rows.pt", "--data", "bad", "--loss", "mse", "--optimizer", "sgd", "--lr", "1", "-o", "n.pt", ok=False, cwd=folder)
     assert (done.returncode, done.stderr) == (1, message)
+
+
+def test_one_array_alone_is_told_how_to_name_the_other(folder):
+    np.save(folder / "alone.npy", np.zeros((3, 3), "f4"))
+    done = tool("run", "rows.pt", "--data", "alone.npy", "--loss", "mse", "--optimizer", "sgd", "-o", "t.pt", cwd=folder, ok=False)
+    assert done.returncode == 1 and "several files between commas stand for the keys in order, e.g. --data alone.npy,y.npy" in done.stderr

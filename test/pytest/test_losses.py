@@ -189,3 +189,22 @@ def test_losses_that_do_not_fit_are_refused(tmp_path, loss, code, message):
     export(One(), tmp_path / "m.pt", rows())
     done = tool("fuse", "m.pt", "-o", "f.pt", "--loss", loss, ok=False, cwd=tmp_path)
     assert done.returncode == code and message in done.stderr
+
+
+class TwoOutputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.first(x), self.last(x)
+
+
+@pytest.mark.parametrize("loss", ["cosine_embedding", "hinge_embedding"])
+def test_losses_of_signs_are_verified_with_signs(tmp_path, loss):
+    """Drawn targets are 1 and -1, one per row where the loss takes one: the gradients that are compared are none of zeros."""
+    for k in range(3):
+        torch.manual_seed(k)
+        export(TwoOutputs() if loss == "cosine_embedding" else nn.Linear(3, 3), tmp_path / f"m{k}.pt", torch.zeros(4, 3))
+    done = tool("fuse", "m0.pt", "m1.pt", "m2.pt", "-o", "f.pt", "--loss", loss, "--optimizer", "sgd", cwd=tmp_path)
+    assert "verified: outputs, gradients, buffers and updates agree after 1 step" in done.stdout + done.stderr

@@ -74,3 +74,62 @@ def test_metrics_that_do_not_fit_are_refused(tmp_path, names, code, message):
     np.savez(tmp_path / "d.npz", x=np.zeros((5, 4), "f4"), y=np.zeros((5, 3), "f4"))
     done = tool("run", "m.pt", "--data", "d.npz", "--loss", "mse", "--evaluate", "--metric", names, ok=False, cwd=tmp_path)
     assert done.returncode == code and message in done.stderr
+
+
+class Within(nn.Module):
+    """The share of numbers within half of the largest gap: of all rows, no mean over batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("share", torch.tensor(0.5))
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        gap = (output - target).abs()
+        self.share.mul_(1.0)
+        return (gap < self.share * gap.max()).to(torch.float32).mean()
+
+
+class Classes(nn.Module):
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> float:
+        return float((output.argmax(1) == target).sum()) / float(target.max() + 1)
+
+
+@pytest.mark.parametrize("metric,loss,y", [(Within, "mse", np.random.RandomState(4).randn(N, 3).astype("f4")),
+                                           (Classes, "cross_entropy", np.random.RandomState(4).randint(0, 3, N))])
+def test_a_metric_of_ones_own(tmp_path, metric, loss, y):
+    torch.jit.script(metric()).save(str(tmp_path / "own.pt"))
+    rows, outputs = evaluated(tmp_path, lambda: nn.Linear(4, 3), y, loss, f"{tmp_path / 'own.pt'},perplexity")
+    for row, o in zip(rows, outputs):
+        assert row["own"] == pytest.approx(float(metric()(torch.from_numpy(o), torch.from_numpy(y))), rel=1e-5)
+    done = tool("run", "f.pt", "--data", "d.npz", "--val", "d.npz", "--epochs", "3", "--optimizer", "sgd", "--lr", "0", "--metric",
+                "own.pt", "--patience", "1", "--monitor", "val_own", "-o", "t.pt", "--json", cwd=tmp_path)
+    for row, trained in zip(rows, json.loads(done.stdout)["members"]):
+        assert trained["val_own"] == pytest.approx(row["own"], rel=1e-5) and trained["epochs"] == 2
+
+
+class OneArgument(nn.Module):
+    def forward(self, output: torch.Tensor) -> torch.Tensor:
+        return output.mean()
+
+
+class Many(nn.Module):
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return output - target
+
+
+class Failing(nn.Module):
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return output.view(7, 7).mean() + target.mean()
+
+
+@pytest.mark.parametrize("metric,message", [(OneArgument, "forward of the metric takes 1 arguments, not an output and a target"),
+                                            (Many, "forward of the metric returns a tensor of sizes [5, 3], not one number"),
+                                            (Failing, "forward of the metric fails")])
+def test_metrics_of_ones_own_that_cannot_be_are_refused(tmp_path, metric, message):
+    torch.jit.script(metric()).save(str(tmp_path / "own.pt"))
+    test_metrics_that_do_not_fit_are_refused(tmp_path, "own.pt", 1, f"own.pt: error: {message}")
+
+
+def test_a_metric_file_passes_the_gate(tmp_path):
+    torch.save({"a": torch.zeros(1)}, tmp_path / "own.pt")
+    test_metrics_that_do_not_fit_are_refused(tmp_path, "own.pt", 1, "own.pt: error: ")

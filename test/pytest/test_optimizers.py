@@ -171,6 +171,13 @@ def test_moving_averages_are_those_of_pytorch(single):
         single.close(got[k], state(means["net"].module))
 
 
+def test_lbfgs_is_refused_by_name(single):
+    done = single.run("--loss", "mse", "--optimizer", "lbfgs", out="none.pt", ok=False)
+    assert done.returncode == 3 and done.stderr == (
+        "unsupported: the optimizer 'lbfgs': it evaluates the loss several times in a step, how often is each member's own, so members have "
+        "no step in common\n  help: train with another one, then let torch.optim.LBFGS finish each member that chorus-split writes\n")
+
+
 FAULTS = {
     "kernel_of_member_zero": lambda case: test_optimizers_are_those_of_pytorch(case, "adam"),
     "lr_of_member_zero": lambda case: test_optimizers_that_pytorch_does_not_have(case, "lars"),

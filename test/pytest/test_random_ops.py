@@ -5,6 +5,7 @@ import torch
 from chorus_testing import export, seeded, state, tool
 from torch import nn
 from torch.nn import functional as F
+from torchvision.ops import stochastic_depth
 
 
 class Noise(nn.Module):
@@ -45,6 +46,37 @@ class Attention(nn.Module):
         return F.scaled_dot_product_attention(q, kv, kv + 1, dropout_p=0.4, enable_gqa=True, **self.options).mean((1, 3))
 
 
+class Deep(nn.Module):
+    """`inner` three modules deep: the code of a member is a chain of calls."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.chain = nn.Sequential(nn.Sequential(nn.Sequential(inner)))
+
+    def forward(self, x):
+        return self.chain(x)
+
+
+def new(fill, *arguments):
+    """[N,1] made by a factory and filled in place, times the input."""
+    return Function(lambda x: x + 0.1 * torch.tanh(x) * getattr(x.new_empty(x.shape[0], 1), fill)(*arguments))
+
+
+def gate(mask):
+    return Function(lambda x: x + torch.tanh(x) * mask(x))
+
+
+class Drawing(nn.Module):
+    """What it draws, moved by a bias of zero."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.draw, self.bias = draw, nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.draw(x) + self.bias
+
+
 NETWORKS = {
     "dropout": lambda: nn.Dropout(0.4),
     "alpha dropout": lambda: nn.AlphaDropout(0.4),
@@ -55,6 +87,29 @@ NETWORKS = {
     "bernoulli gate": lambda: Function(lambda x: x * torch.bernoulli(torch.sigmoid(x))),
     "shuffled features": lambda: Function(lambda x: x + x[:, torch.randperm(4)]),
     "stochastic depth": StochasticDepth,
+    "deep dropout": lambda: Deep(nn.Dropout(0.4)),
+    "deep stochastic depth": lambda: Deep(StochasticDepth()),
+    "stochastic depth by row": lambda: Function(lambda x: x + stochastic_depth(torch.tanh(x), 0.4, "row")),
+    "stochastic depth by batch": lambda: Function(lambda x: x + stochastic_depth(torch.tanh(x), 0.4, "batch")),
+    "floor of a uniform": lambda: gate(lambda x: (torch.rand(x.shape[0], 1) + 0.6).floor()),
+    "floor of a uniform in place": lambda: gate(lambda x: torch.rand((x.shape[0], 1)).add_(0.6).floor_().div_(0.6)),
+    "bernoulli of full": lambda: gate(lambda x: torch.bernoulli(torch.full((x.shape[0], 1), 0.6))),
+    "bernoulli_ by a tensor": lambda: gate(lambda x: torch.empty_like(x).bernoulli_(torch.sigmoid(x.detach()))),
+    "bernoulli_ of zeros_like": lambda: gate(lambda x: torch.zeros_like(x).bernoulli_(0.6)),
+    "compared uniform": lambda: gate(lambda x: (torch.rand_like(x) < 0.6).to(x.dtype)),
+    "uniform_": lambda: new("uniform_", -1.0, 2.0),
+    "normal_": lambda: new("normal_", 0.5, 2.0),
+    "exponential_": lambda: new("exponential_", 1.5),
+    "random_": lambda: new("random_", 0, 3),
+    "log_normal_": lambda: new("log_normal_", 0.1, 0.5),
+    "geometric_": lambda: new("geometric_", 0.5),
+    "cauchy_": lambda: new("cauchy_", 0.0, 1e-3),
+    "normal of tensors": lambda: gate(lambda x: torch.normal(torch.tanh(x), 0.1 + torch.sigmoid(x).detach())),
+    "random integers": lambda: Function(lambda x: x + x[:, torch.randint(0, 4, (4,))]),
+    "random rows": lambda: Function(lambda x: x + 0.5 * x[torch.randperm(x.shape[0])]),
+    "mixup": lambda: Function(lambda x: torch.lerp(x, x[torch.randperm(x.shape[0])], torch.rand(x.shape[0], 1))),
+    "multinomial": lambda: Function(lambda x: x + torch.multinomial(torch.sigmoid(x), 4).to(x.dtype)),
+    "multinomial with replacement": lambda: Function(lambda x: x + torch.multinomial(torch.sigmoid(x), 4, True).to(x.dtype)),
     "attention dropout": lambda: Attention(4),
     "attention of grouped heads": lambda: Attention(2, scale=0.3),
     "causal attention": lambda: Attention(4, is_causal=True),
@@ -106,3 +161,33 @@ def test_a_member_draws_alone_what_it_draws_in_a_fused_run(name, tmp_path):
             torch.testing.assert_close(got[key], want[key], rtol=1e-5, atol=1e-7, msg=lambda m: f"{name} {key}: {m}")
     apart = [state(torch.jit.load(tmp_path / "split" / f"m{k}.pt"))["last.weight"] for k in (0, 1)]
     assert not torch.allclose(*apart), "members 0 and 1 drew the same numbers"
+
+
+DRAWS = {
+    "uniform_": lambda x: torch.empty_like(x).uniform_(-1, 2),
+    "normal_": lambda x: torch.empty_like(x).normal_(0.5, 2),
+    "exponential_": lambda x: torch.empty_like(x).exponential_(1.5),
+    "log_normal_": lambda x: torch.empty_like(x).log_normal_(0.1, 0.5),
+    "geometric_": lambda x: torch.empty_like(x).geometric_(0.3),
+    "cauchy_": lambda x: torch.empty_like(x).cauchy_(1, 2),
+    "random_": lambda x: torch.empty_like(x).random_(3, 9),
+    "randint": lambda x: torch.randint(2, 7, x.shape).to(x.dtype),
+    "bernoulli_": lambda x: torch.empty_like(x).bernoulli_(0.3),
+    "multinomial": lambda x: torch.multinomial(torch.tensor([0.1, 0.0, 0.5, 0.4]).expand(x.shape), 3).to(x.dtype),
+    "multinomial with replacement": lambda x: torch.multinomial(torch.tensor([0.1, 0.0, 0.5, 0.4]).expand(x.shape), 5, True).to(x.dtype),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_have_the_distribution_of_pytorch(name, tmp_path):
+    """Kolmogorov and Smirnov's distance of two samples of n; above 1.95 sqrt(2/n) with probability 0.001."""
+    rows = 2048
+    x = torch.zeros(rows, 4)
+    model = export(Drawing(DRAWS[name]), tmp_path / "m.pt", x)
+    np.savez(tmp_path / "d.npz", x=x.numpy())
+    tool("run", model, "--data", tmp_path / "d.npz", "--keys", "x", "--predict", tmp_path / "p.npz", "--batch-size", rows)
+    torch.manual_seed(3)
+    for got, want in zip(np.load(tmp_path / "p.npz")["output"].T, DRAWS[name](x).numpy().T):
+        values = np.unique(np.concatenate([got, want]))
+        below = [np.searchsorted(np.sort(sample), values, side="right") / rows for sample in (got, want)]
+        assert np.abs(below[0] - below[1]).max() < 1.95 * (2 / rows) ** 0.5

@@ -1,4 +1,6 @@
 """--sample-weight: sum(w * l) / sum(w) of each member's batch against eager PyTorch (K=3), and what has no such loss."""
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -112,6 +114,16 @@ def test_members_one_after_another_are_weighed_alike(tmp_path):
     apart = state(torch.jit.load(tmp_path / "t.pt"))
     names = [n for n in fused if n.startswith(("first", "last"))]
     assert_close({n: apart[n] for n in names}, {n: fused[n] for n in names}, 1e-6)
+
+
+def test_the_reported_loss_is_the_weighted_mean_of_all_rows(tmp_path):
+    """With lr 0 every batch is of the same network: the epoch's loss is sum(w * l) / sum(w) over all rows."""
+    name, arguments, build, y, losses = CASES["mse"]
+    done = run(tmp_path, CASES["mse"], ROWS, "shared", "--sample-weight", "w", "--lr", "0", "--json")
+    for k, row in enumerate(json.loads(done.stdout)["members"]):
+        with torch.no_grad():
+            each = losses(k, made(build, k)(draws(N, 4, seed=1)), y).double()
+        assert row["train_loss"] == pytest.approx(float((each * ROWS[k]).sum() / ROWS[k].sum()), rel=1e-5)
 
 
 def test_a_fault_turns_this_red(tmp_path, monkeypatch):

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from chorus_testing import BIN, export, state, tool
-from test_optimizers import OPTIMIZERS
-from training_case import K, LRS, N, eager, make, three, turns_red
+from training_case import K, LRS, N, eager, make, turns_red
+
 # --- data per member -----------------------------------------------------------------------------------------------------
 
 
@@ -58,6 +58,19 @@ def test_folds_are_scored_on_what_they_do_not_train_on(single):
     with torch.no_grad():
         whole = float(nn.functional.mse_loss(make(0)(single.x), single.y))
     assert sum(parts) / 3 == pytest.approx(whole, rel=1e-4) and len(set(parts)) == 3
+
+
+def test_folds_are_summed_up(single):
+    options = ["run", "fused.pt", "--data", "d.npz", "--folds", "3", "--epochs", "2", "--batch-size", "4", "--loss", "mse", "--optimizer", "sgd",
+               "-o", "t.pt"]
+    table = tool(*options, cwd=single.folder).stdout.splitlines()
+    assert table[0] == "a..b: from the least to the greatest of the 3 members" and table[1].startswith("epoch 1/2")
+    rows = {line.split()[0]: [float(word) for word in line.split()[-2:]] for line in table[-5:]}
+    done = json.loads(tool(*options, "--json", cwd=single.folder).stdout)
+    for i, name in enumerate(("train_loss", "val_loss")):
+        each = [member[name] for member in done["members"]]
+        assert done["mean"][name] == pytest.approx(np.mean(each)) and done["std"][name] == pytest.approx(np.std(each, ddof=1))
+        assert rows["mean"][i] == pytest.approx(np.mean(each), rel=1e-4) and rows["std"][i] == pytest.approx(np.std(each, ddof=1), rel=1e-4)
 
 
 # --- isolation -----------------------------------------------------------------------------------------------------------
@@ -220,27 +233,6 @@ def test_a_split_member_leaves_with_its_optimizer_and_seed(single):
     for k in range(K):
         single.run("--loss", "mse", "--keep-optimizer", model=f"members/m{k}.pt", epochs=3, out="one.pt")
         single.close(state(torch.jit.load(single.folder / "one.pt")), want[k])
-
-
-@pytest.mark.parametrize("name", ["sgd", "adam amsgrad", "nadam", "asgd", "adagrad", "rprop"])
-def test_a_member_goes_on_in_pytorch_with_its_optimizer(both, name):
-    option, make_optimizer, values = OPTIMIZERS[name]
-    options, each = three(**values)
-    both.run("--loss", "mse", "--optimizer", option, *options, epochs=6, out="six.pt")
-    # A fused file that has its optimizer, so that the state is in it.
-    tool("split", "six.pt", "-o", "states", "--force", "--optimizer-state", cwd=both.folder)
-    for k in range(K):
-        net = make(k, both.dtype)
-        net.load_state_dict(state(torch.jit.load(both.folder / "states" / f"m{k}.pt")))
-        optimizer = make_optimizer(net.parameters(), lr=123.0) if option != "asgd" else make_optimizer(net.parameters())
-        optimizer.load_state_dict(torch.load(both.folder / "states" / f"m{k}.optim.pt", weights_only=True))
-        for _ in range(6):
-            optimizer.zero_grad()
-            nn.functional.mse_loss(net(both.x), both.y).backward()
-            optimizer.step()
-        want, noisy = (eager(both, k, lambda n: make_optimizer(n.parameters(), foreach=False, **each[k]), 12, noise=noise)[0]
-                       for noise in (False, True))
-        both.close(state(net), want, noisy)
 
 
 class Swapped(nn.Module):

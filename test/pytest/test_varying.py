@@ -102,6 +102,49 @@ CASES = {
     "masked_fill": (of(lambda x, s: x.masked_fill(x > 0.1, s)), [0.1, 0.7, 0.4]),
     "pad": (of(lambda x, s: F.pad(x, (1, 1), value=s)), [0.1, 0.7, -0.4]),
     "full": (of(lambda x, s: x * torch.full((6,), s)), [0.1, 0.7, -0.4]),
+    "clamp_min": (of(lambda x, s: x.clamp(min=s)), [0.1, 0.2, -0.4]),
+    "sub": (of(lambda x, s: torch.tanh(x - s)), [0.3, 1.0, -2.0]),
+    "sub_alpha": (of(lambda x, s: torch.sub(x, torch.tanh(x), alpha=s)), [0.3, 1.0, 2]),
+    "remainder": (of(lambda x, s: torch.remainder(x, s) * x), [0.3, 1.0, 2.0]),
+    "fmod": (of(lambda x, s: torch.fmod(x, s) * x), [0.3, 1.0, 2.0]),
+    "addcdiv": (of(lambda x, s: torch.addcdiv(x, x, x.abs() + 1, value=s)), [0.1, 0.7, 0.4]),
+    "addmm": (of(lambda x, s: torch.addmm(x[0, 0], x[0, 1], x[0, 2], beta=s, alpha=2 - s) + x), [0.1, 0.7, 1.0]),
+    "baddbmm": (of(lambda x, s: torch.baddbmm(x[0], x[1], x[2], beta=s, alpha=2 - s) + x), [0.1, 0.7, 1.0]),
+    "addbmm": (of(lambda x, s: torch.addbmm(x[0, 0], x[1], x[2], beta=s, alpha=2 - s) + x), [0.1, 0.7, 1.0]),
+    "addmv": (of(lambda x, s: torch.addmv(x[0, 0, 0], x[0, 1], x[0, 2, 0], beta=s, alpha=2 - s) + x), [0.1, 0.7, 1.0]),
+    "addr": (of(lambda x, s: torch.addr(x[0, 0], x[0, 1, 0], x[0, 2, 0], beta=s, alpha=2 - s) + x), [0.1, 0.7, 1.0]),
+    "index_add": (of(lambda x, s: x.index_add(2, torch.tensor([1, 0]), torch.tanh(x[:, :, :2]), alpha=s)), [0.1, 0.7, 2.0]),
+    "index_fill": (of(lambda x, s: x.index_fill(2, torch.tensor([1, 0]), s)), [0.1, 0.7, 2.0]),
+    "scatter": (of(lambda x, s: x.scatter(2, torch.zeros(N, C, 1, 6, dtype=torch.long), s)), [0.1, 0.7, 2.0]),
+    "full_like": (of(lambda x, s: x * torch.full_like(x, s)), [0.1, 0.7, -0.4]),
+    "new_full": (of(lambda x, s: x * x.new_full((6,), s)), [0.1, 0.7, -0.4]),
+    "linspace": (of(lambda x, s: x * torch.linspace(0, s, 6)), [1.0, 2.0, 0.5]),
+    "where_other": (of(lambda x, s: torch.where(x > 0.1, x, s)), [0.1, 0.7, -0.4]),
+    "where_self": (of(lambda x, s: torch.where(x > 0.1, s, x)), [0.1, 0.7, -0.4]),
+    "where_both": (of(lambda x, s: x * torch.where(x > 0.1, s, 2 * s)), [0.1, 0.7, -0.4]),
+    "nan_to_num": (of(lambda x, s: torch.nan_to_num(torch.where(x > 0, x, float("nan")), nan=s) + torch.nan_to_num(
+        torch.where(x > 0.2, x, float("inf")), posinf=-s) + x), [0.1, 0.7, -0.4]),
+    "nan_to_num_neginf": (of(lambda x, s: torch.nan_to_num(torch.where(x > 0, x, -float("inf")), neginf=s) + x), [0.1, 0.7, -0.4]),
+    "logit": (of(lambda x, s: torch.logit(torch.sigmoid(3 * x), s)), [0.01, 0.2, 0.4]),
+    "xlogy": (of(lambda x, s: torch.xlogy(s, x.abs() + 0.5)), [0.1, 0.7, 2.0]),
+    "float_power": (of(lambda x, s: torch.float_power(x.abs() + 0.1, s).float()), [1.5, 2.0, 3.0]),
+    "copysign": (of(lambda x, s: x + torch.copysign(x, s)), [1.5, -2.0, 3.0]),
+    "cosine_similarity": (of(lambda x, s: x + F.cosine_similarity(x, torch.tanh(2 * x), 1, s).unsqueeze(1)), [1e-8, 0.5, 2.0]),
+    "normalize_eps": (of(lambda x, s: F.normalize(x, dim=1, eps=s)), [1e-12, 0.5, 2.0]),
+    "normalize_p": (of(lambda x, s: F.normalize(x, p=s, dim=1)), [2.0, 1.0, 3.0]),
+    "vector_norm": (of(lambda x, s: x * torch.linalg.vector_norm(x, s, 1, True)), [2.0, 1.0, 3.0]),
+    "pairwise_distance": (of(lambda x, s: x + F.pairwise_distance(x, torch.tanh(2 * x), 2.0, s).unsqueeze(-1)), [1e-6, 0.5, 2.0]),
+    "cdist": (of(lambda x, s: x + torch.cdist(x, torch.tanh(2 * x), s)), [1.0, 1.5, 3.0]),
+    "quantile": (of(lambda x, s: x * torch.quantile(x, s, dim=1, keepdim=True)), [0.1, 0.5, 0.9]),
+    "std_correction": (of(lambda x, s: x * torch.std(x, 1, correction=s, keepdim=True)), [0, 1, 2]),
+    "var_correction": (of(lambda x, s: x * torch.var(x, 1, correction=s, keepdim=True)), [0, 1, 2]),
+    "bucketize": (of(lambda x, s: x * torch.isclose(x, torch.zeros_like(x), atol=s)), [0.1, 0.2, 0.4]),
+    "label_smoothing": (of(lambda x, s: x * F.cross_entropy(x, x.argmax(1), label_smoothing=s)), [0.0, 0.1, 0.4]),
+    "smooth_l1": (of(lambda x, s: x * F.smooth_l1_loss(x, torch.tanh(3 * x), beta=s)), [0.01, 0.1, 0.4]),
+    "huber": (of(lambda x, s: x * F.huber_loss(x, torch.tanh(3 * x), delta=s)), [0.01, 0.1, 0.4]),
+    "hinge": (of(lambda x, s: x * F.margin_ranking_loss(x, torch.tanh(3 * x), torch.ones_like(x), margin=s)), [0.01, 0.1, 0.4]),
+    "triplet": (of(lambda x, s: x * F.triplet_margin_loss(x, torch.tanh(3 * x), x.flip(1), margin=s)), [0.1, 0.5, 1.0]),
+    "local_response_norm": (of(lambda x, s: F.local_response_norm(x, 2, alpha=s, beta=s, k=1 + s)), [0.1, 0.5, 0.9]),
     "batch_norm_eps": (norm(lambda s: nn.BatchNorm2d(C, eps=s)), [1e-5, 1e-2, 0.5]),
     "batch_norm_momentum": (norm(lambda s: nn.BatchNorm2d(C, momentum=s)), [0.1, 0.5, 0.9]),
     "batch_norm_plain_eps": (norm(lambda s: nn.BatchNorm2d(C, eps=s, track_running_stats=False)), [1e-5, 1e-2, 0.5]),
@@ -168,6 +211,39 @@ def test_member_zeros_value_for_all_is_found(tmp_path, name):
         fuse(tmp_path, build, values, env={"CHORUS_FAULT": "varying_of_member_zero"})
 
 
+# Trained in a run, where draws are a function of (seed, step, node).
+DRAWS = {
+    "rrelu": (of(lambda x, s: F.rrelu(x, s, 2 * s, training=True)), [0.1, 0.3, 0.5]),
+    "bernoulli": (of(lambda x, s: x * torch.bernoulli(torch.zeros_like(x), s)), [0.0, 0.5, 1.0]),
+    "uniform": (of(lambda x, s: x * torch.zeros_like(x).uniform_(s, 2 * s)), [0.1, 0.3, 0.5]),
+    "normal": (of(lambda x, s: x + torch.zeros_like(x).normal_(0.0, s)), [0.1, 0.3, 0.5]),
+    "noise": (of(lambda x, s: x + s * torch.randn_like(x)), [0.1, 0.3, 0.5]),
+    "exponential": (of(lambda x, s: x * torch.zeros_like(x).exponential_(s)), [0.5, 1.0, 2.0]),
+}
+
+
+def fused_and_alone(tmp_path, build, values):
+    """Per member: the state before training, the split file of the fused run, the state after training alone."""
+    fuse(tmp_path, build, values)
+    xs, ys = zip(*batches())
+    data = save_npz(tmp_path / "d.npz", torch.cat(xs), torch.cat(ys))
+    how = ["--data", data, "--epochs", 2, "--batch-size", N, "--shuffle", "none"]
+    tool("run", tmp_path / "fused.pt", *how, "-o", tmp_path / "t.pt")
+    tool("split", tmp_path / "t.pt", "-o", tmp_path / "out")
+    for k in range(K):
+        before = state(torch.jit.load(str(tmp_path / f"m{k}.pt")))
+        tool("run", tmp_path / f"m{k}.pt", *how, "--loss", "cross_entropy", "--optimizer", "sgd", "--lr", LR, "--momentum", 0.9,
+             "-o", tmp_path / "alone.pt")
+        alone = state(torch.jit.load(str(tmp_path / "alone.pt")))
+        yield before, torch.jit.load(str(tmp_path / "out" / f"m{k}.pt")), alone
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_each_member_draws_by_its_own_numbers(tmp_path, name):
+    for k, (before, split, alone) in enumerate(fused_and_alone(tmp_path, *DRAWS[name])):
+        assert_close(state(split), alone, 1e-5, moved_from=before, what=f"member {k}")
+
+
 DROPOUTS = {
     "dropout": lambda p: nn.Dropout(p),
     "dropout2d": lambda p: nn.Dropout2d(p),
@@ -180,18 +256,7 @@ RATES = [0.0, 0.25, 0.75]
 @pytest.mark.parametrize("kind", DROPOUTS)
 def test_each_member_draws_its_own_masks_with_its_own_p(tmp_path, kind):
     """Trained in a fused run, each member is what it is when it is trained alone."""
-    fuse(tmp_path, norm(DROPOUTS[kind]), RATES)
-    xs, ys = zip(*batches())
-    data = save_npz(tmp_path / "d.npz", torch.cat(xs), torch.cat(ys))
-    how = ["--data", data, "--epochs", 2, "--batch-size", N, "--shuffle", "none"]
-    tool("run", tmp_path / "fused.pt", *how, "-o", tmp_path / "t.pt")
-    tool("split", tmp_path / "t.pt", "-o", tmp_path / "out")
-    for k in range(K):
-        before = state(torch.jit.load(str(tmp_path / f"m{k}.pt")))
-        tool("run", tmp_path / f"m{k}.pt", *how, "--loss", "cross_entropy", "--optimizer", "sgd", "--lr", LR, "--momentum", 0.9,
-             "-o", tmp_path / "alone.pt")
-        alone = state(torch.jit.load(str(tmp_path / "alone.pt")))
-        split = torch.jit.load(str(tmp_path / "out" / f"m{k}.pt"))
+    for k, (before, split, alone) in enumerate(fused_and_alone(tmp_path, norm(DROPOUTS[kind]), RATES)):
         assert_close(state(split), alone, 1e-5, moved_from=before, what=f"member {k}")
         assert f"value={RATES[k]:g}" in str(split.forward_train.graph).replace("0.]", "0]").replace("=0.]", "=0]")
 
@@ -243,3 +308,76 @@ def test_trace_and_script_of_one_network_fuse(tmp_path):
     export(net, tmp_path / "trace.pt", torch.randn(3, 4))
     export(net, tmp_path / "script.pt", torch.randn(3, 4), kind="script")
     tool("fuse", tmp_path / "trace.pt", tmp_path / "script.pt", "-o", tmp_path / "f.pt", "--input", "f32[N,4]")
+
+
+class Tables(Block):
+    """Two tables of one shape: an export keeps one copy where they are equal."""
+
+    def __init__(self, values):
+        super().__init__(values)
+        self.a, self.b = (torch.linspace(-1, 1, 36).view(6, 6) * v for v in values[:2])
+        self.c = torch.linspace(-1, 1, 36).view(6, 6)
+
+    def op(self, x):
+        x = torch.tanh(x * self.a + self.c) * self.b
+        return x + self.c
+
+
+@pytest.mark.parametrize("values", [[(1.0, 0.5), (0.7, 0.7), (0.2, 0.3)], [(0.7, 0.7), (2.0, 0.5), (0.7, 0.7)],
+                                    [(1.0, 2.0), (2.0, 2.0), (1.0, 1.0)]])
+def test_tables_that_are_equal_by_chance_in_one_member(tmp_path, values):
+    compare(tmp_path, Tables, values)
+    done = tool("fuse", *[tmp_path / f"m{k}.pt" for k in range(K)], "--check", tmp_path / "fused.pt")
+    assert "the certificate holds" in done.stdout
+    tables = [list(t.shape) for name, t in torch.jit.load(str(tmp_path / "fused.pt")).state_dict().items() if "constant_" in name]
+    assert sorted(tables, key=len) == [[6, 6], [K, 6, 6], [K, 6, 6]]  # c, which is read twice, is one
+    tool("split", tmp_path / "fused.pt", "-o", tmp_path / "again")
+    tool("fuse", *[tmp_path / "again" / f"m{k}.pt" for k in range(K)], "-o", tmp_path / "g.pt", "--input", "f32[N,3,6,6]")
+
+
+def test_tables_used_twice_where_others_have_two_are_one_group(tmp_path):
+    for k, values in enumerate([(1.0, 0.5), (0.7, 0.7), (0.2, 0.3)]):
+        export(Tables(values), tmp_path / f"m{k}.pt", example())
+    odd = nn.Sequential(Tables((1.0, 1.0)), nn.ReLU())
+    export(odd, tmp_path / "m3.pt", example())
+    done = tool("fuse", *[tmp_path / f"m{k}.pt" for k in range(4)], "-o", tmp_path / "f.pt", "--group")
+    assert "group 0: m0, m1, m2" in done.stdout and "group 1: m3" in done.stdout
+    members = [tmp_path / f"m{k}.pt" for k in range(3)]
+    assert "the certificate holds" in tool("fuse", *members, "--check", tmp_path / "f.0.pt").stdout
+    x = example()
+    fused = torch.jit.load(str(tmp_path / "f.0.pt"))
+    for k in range(3):
+        torch.testing.assert_close(fused(x)[k], torch.jit.load(str(members[k]))(x))
+
+
+@pytest.mark.parametrize("momenta", [[None, 0.1, 0.5], [0.1, None, None], [0.3, 0.3, None]])
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_batch_norm_without_momentum_beside_numbers(tmp_path, momenta, affine):
+    """None is the mean over all batches so far; only a script keeps it."""
+    def build(momentum):
+        return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, momentum=momentum, affine=affine), nn.Tanh(),
+                             nn.BatchNorm1d(4, momentum=0.2), nn.Linear(4, 4))
+
+    g = torch.Generator().manual_seed(3)
+    steps = [(torch.randn(4, 4, generator=g) + 1, torch.randint(0, 4, (4,), generator=g)) for _ in range(STEPS)]
+    nets = []
+    for k, momentum in enumerate(momenta):
+        torch.manual_seed(100 + k)
+        nets.append(build(momentum))
+        export(nets[k], tmp_path / f"m{k}.pt", steps[0][0], kind="script")
+    members = [tmp_path / f"m{k}.pt" for k in range(3)]
+    how = ["--input", "f32[N,4]"]
+    tool("fuse", *members, "-o", tmp_path / "f.pt", "--loss", "cross_entropy", "--optimizer", "sgd", "--lr", LR, *how)
+    assert "the certificate holds" in tool("fuse", *members, "--check", tmp_path / "f.pt", *how).stdout
+    data = save_npz(tmp_path / "d.npz", torch.cat([x for x, _ in steps]), torch.cat([y for _, y in steps]))
+    tool("run", tmp_path / "f.pt", "--data", data, "--epochs", 1, "--batch-size", 4, "--shuffle", "none", "-o", tmp_path / "t.pt")
+    tool("split", tmp_path / "t.pt", "-o", tmp_path / "out")
+    for k, net in enumerate(nets):
+        before = state(net)
+        train_eagerly(net, steps, nn.CrossEntropyLoss(), lambda p: torch.optim.SGD(p, lr=LR))
+        split = torch.jit.load(str(tmp_path / "out" / f"m{k}.pt"))
+        assert_close(state(split), state(net), 1e-5, moved_from=before, what=f"member {k}")
+        for mode in (True, False):
+            split.train(mode), net.train(mode)
+            torch.testing.assert_close(split(steps[0][0]), net(steps[0][0]), rtol=1e-4, atol=1e-5)
+    tool("fuse", *[tmp_path / "out" / f"m{k}.pt" for k in (0, 2)], "-o", tmp_path / "again.pt", *how)

@@ -1,11 +1,15 @@
 """Networks that people train, against eager PyTorch: K = 2, three steps of SGD with momentum, eval mode, shared and stacked input.
 
-pytest runs one network per family. The whole zoo, with a table: python test/pytest/test_zoo.py [EXPRESSION] [--slow]
+pytest runs one network per family. The whole zoo, with a table: python test/pytest/test_zoo.py [EXPRESSION] [--slow] [--full]
+[--json FILE]. --slow: those of more than a minute too; --full: all sizes of the families, hours.
 """
+import argparse
+import json
 import re
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,9 +22,9 @@ from zoo import Verdict, judge, missing, nets
 ALL = nets()
 
 
-def verdict_of(name, folder, slow=False):
+def verdict_of(name, folder, slow=False, full=False):
     net = ALL[name]
-    if net.slow and not slow:
+    if net.slow and not (slow or full):
         return Verdict("skipped", "takes more than a minute: --slow")
     absent = missing(net)
     if absent:
@@ -48,25 +52,39 @@ def test_equals_eager(name, tmp_path):
     assert complaint(ALL[name], verdict) == ""
 
 
-def main(expression, slow):
-    failures, counts = 0, {}
-    for name in [n for n in ALL if re.search(expression, n)]:
+def judged(name, arguments):
+    """Verdict, and what is wrong with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            verdict = verdict_of(name, Path(folder), arguments.slow, arguments.full)
+        except Exception as failure:  # PyTorch itself cannot export or train it
+            verdict = Verdict("broken", f"{type(failure).__name__}: {str(failure).strip().splitlines()[:1]}")
+            return verdict, verdict.reason
+    return verdict, complaint(ALL[name], verdict)
+
+
+def main(arguments):
+    rows = []
+    for name in [n for n in ALL if re.search(arguments.expression, n) and (arguments.full or not ALL[n].full)]:
         begin = time.time()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                verdict = verdict_of(name, Path(folder), slow)
-            except Exception as failure:  # PyTorch itself cannot export or train it
-                verdict = Verdict("broken", f"{type(failure).__name__}: {str(failure).strip().splitlines()[:1]}")
-        fault = complaint(ALL[name], verdict) or (verdict.reason if verdict.word == "broken" else "")
-        failures += bool(fault)
-        counts[verdict.word] = counts.get(verdict.word, 0) + 1
+        verdict, fault = judged(name, arguments)
+        rows.append({"name": name, "verdict": verdict.word, "reason": verdict.reason, "fault": fault,
+                     "per_member": dict(verdict.per_member), "seconds": round(time.time() - begin, 1)})
         ops = ", ".join(f"{op} x{n}" for op, n in verdict.per_member.items())
-        print(f"{'FAIL' if fault else 'ok  '} {name:48} {verdict.word:8} {time.time() - begin:5.1f}s  {fault or verdict.reason}"
+        print(f"{'FAIL' if fault else 'ok  '} {name:48} {verdict.word:8} {rows[-1]['seconds']:5.1f}s  {fault or verdict.reason}"
               f"{'  per member: ' + ops if ops else ''}", flush=True)
+        if arguments.json:
+            Path(arguments.json).write_text(json.dumps(rows, indent=1))
+    counts = Counter(row["verdict"] for row in rows)
+    failures = sum(bool(row["fault"]) for row in rows)
     print(f"{', '.join(f'{n} {word}' for word, n in counts.items())}; {failures} not as expected")
     return 1 if failures else 0
 
 
 if __name__ == "__main__":
-    words = [word for word in sys.argv[1:] if word != "--slow"]
-    sys.exit(main(words[0] if words else "", "--slow" in sys.argv))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("expression", nargs="?", default="", help="a regular expression that names contain")
+    parser.add_argument("--slow", action="store_true", help="networks of more than a minute, too")
+    parser.add_argument("--full", action="store_true", help="all sizes of the families, too; hours")
+    parser.add_argument("--json", metavar="FILE", help="the table as JSON, written after each network")
+    sys.exit(main(parser.parse_args()))

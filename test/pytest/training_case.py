@@ -73,10 +73,10 @@ def prepare(folder, dtype):
 
 
 def eager(case, k, optimizer, steps, scheduler=None, after=None, noise=False):
-    """Returns the state after `steps` full-batch steps, and the rate of each."""
+    """Returns the state after `steps` full-batch steps, and the rate of each. `noise`: True or the seed of a nudge."""
     net = make(k, case.dtype)
     if noise:
-        nudged(net)
+        nudged(net, 7 if noise is True else noise)
     stepper = optimizer(net)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -118,7 +118,25 @@ TEST(Checker, RejectsAMemberChangedAfterTheProof) {
   const Certificate certificate = prove(members);
   members[1].slots[8].value = members[1].slots[8].value.clone();
   members[1].slots[8].value[0][0] += 1;
-  EXPECT_EQ(checkCertificate(certificate, members), "member 1: slot 8: other bytes");
+  EXPECT_EQ(checkCertificate(certificate, members),
+            "member 1: slot 8 ('" + members[0].slots[8].name + "'): other bytes");
+}
+
+TEST(Checker, SaysWhichOpAndOperand) {
+  Net net = network();
+  const Member first = memberOf(net, "m0");
+  const Certificate certificate = prove({first, memberOf(net, "m1")});
+  const auto wrong = [&](const char* what, const char* by) {
+    Net other = net;
+    other.train = replaced(other.train, what, by);
+    return checkCertificate(certificate, {first, memberOf(other, "m1")});
+  };
+  std::string text = wrong("aten::relu(", "aten::tanh(");
+  EXPECT_NE(text.find(" (aten::relu): aten::relu is mapped to aten::tanh"), std::string::npos)
+      << text;
+  text = wrong("aten::softmax(%12, %one,", "aten::softmax(%12, %zero,");
+  EXPECT_NE(text.find(" (aten::softmax.int): other operand 1"), std::string::npos) << text;
+  EXPECT_EQ(text.find("member 1: train graph: node "), 0u) << text;
 }
 
 TEST(CertificateJson, RoundTrip) {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 #include "chorus/equivalence.h"
 #include "test/unit/prove_cases.h"
 
@@ -85,6 +88,38 @@ TEST(ProveMessage, GroupsOddMembersAndCountsTheRest) {
   EXPECT_EQ(messages[0].text,
             "members 4 and 5 differ from the majority of 4: tanh here, elsewhere relu");
   EXPECT_EQ(messages[5].text, "2 more members differ, in 1 more way");
+}
+
+/// Members of three kinds in a hundred orders: the same groups, and the same ones are odd.
+TEST(ProveOrder, VerdictsDoNotDependOnIt) {
+  const std::vector<Case> cases = refusedCases();
+  std::vector<Member> members;
+  std::map<std::string, std::string> kind_of;
+  for (size_t k = 0; k < 9; ++k) {
+    const size_t kind = k < 4 ? 0 : k < 7 ? 1 : 2;
+    const std::string name = "m" + std::to_string(k);
+    members.push_back(memberOf(kind == 0 ? network() : cases.at(kind * 3).changed, name));
+    kind_of[name] = std::to_string(kind);
+  }
+  std::mt19937 random(5);
+  for (int i = 0; i < 100; ++i) {
+    std::ranges::shuffle(members, random);
+    std::vector<std::string> groups;
+    for (const ProvedGroup& group : proveGroups(members)) {
+      std::string kinds;
+      for (const size_t k : group.members) kinds += kind_of.at(members[k].name);
+      groups.push_back(kinds);
+    }
+    EXPECT_EQ(groups, (std::vector<std::string>{"0000", "111", "22"}));
+    std::set<std::string> odd;
+    const std::vector<Message> messages = refusal(members);
+    for (const Message& message : messages) {
+      odd.insert(message.condition + message.text.substr(message.text.find(": ")));
+    }
+    EXPECT_EQ(messages.size(), 2u);
+    static const std::set<std::string> first = odd;
+    EXPECT_EQ(odd, first);
+  }
 }
 
 }  // namespace

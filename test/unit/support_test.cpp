@@ -195,6 +195,11 @@ TEST(Diagnostics, ExitCodeIsTheMostSevere) {
 TEST(Diagnostics, NearestNameOrNone) {
   EXPECT_EQ(nearest("--epoch", {"--data", "--epochs", "--eps"}), "--epochs");
   EXPECT_EQ(nearest("quux", {"adam", "sgd"}), "");
+  EXPECT_EQ(nearest("wd", {"lr", "eps", "weight-decay"}), "weight-decay");
+  EXPECT_EQ(nearest("learning_rate", {"eps", "lr", "lr-decay"}), "lr");
+  EXPECT_EQ(nearest("Weight_Decay", {"lr-decay", "weight-decay"}), "weight-decay");
+  EXPECT_EQ(nearest("xy", {"lr", "eps"}), "");
+  EXPECT_EQ(nearest("", {"lr"}), "");
 }
 
 }  // namespace

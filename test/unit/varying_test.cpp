@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/runtime/operator.h>
 
+#include "chorus/batching_rule.h"
 #include "chorus/varying_policy.h"
-#include "lib/batching/varying.h"
 #include "lib/export/varying.h"
 #include "test/unit/hand_made.h"
 
@@ -56,10 +57,59 @@ at::Tensor expected(const std::vector<double>& rates) {
   return at::stack(rows);
 }
 
-TEST(Varying, EveryOpOfThePolicyHasAForm) {
-  for (const VaryingPolicy& row : kVaryingPolicy) {
-    EXPECT_TRUE(canLiftVarying(std::string(row.op))) << row.op;
+bool listsWord(std::string_view words, const std::string& word) {
+  return (" " + std::string(words) + " ").find(" " + word + " ") != std::string::npos;
+}
+
+/// Numbers of type float or Scalar that may come as constants beside tensors.
+std::set<std::string> numbersOf(const c10::FunctionSchema& schema) {
+  std::set<std::string> names;
+  const auto is_tensor = [](const c10::Argument& argument) {
+    return argument.type()->isSubtypeOf(*c10::TensorType::get());
+  };
+  const bool tensors = !schema.returns().empty() &&
+                       std::ranges::all_of(schema.returns(), is_tensor) &&
+                       std::ranges::any_of(schema.arguments(), is_tensor);
+  const bool in_place = schema.overload_name().find("out") != std::string::npos;
+  if (!tensors || in_place) return names;
+  for (const c10::Argument& argument : schema.arguments()) {
+    c10::TypePtr type = argument.type();
+    if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
+    const bool number =
+        type->kind() == c10::TypeKind::FloatType || type->kind() == c10::TypeKind::NumberType;
+    if (number) names.insert(argument.name());
   }
+  return names;
+}
+
+/// Importing gives these the names that are listed.
+constexpr std::string_view kOtherNames =
+    "clip subtract multiply divide true_divide special_xlogy not_equal less less_equal greater "
+    "greater_equal special_logit";
+
+/// Every number of every op that has a rule varies, or it is written why not.
+TEST(Varying, EveryNumberVariesOrHasAReason) {
+  size_t seen = 0;
+  for (const RuleRow& row : allRules()) {
+    if (row.op.rfind("aten::", 0) != 0 || row.op.rfind("aten::_foreach", 0) == 0) continue;
+    const std::string name = row.op.substr(6);
+    if (listsWord(kOtherNames, name)) continue;
+    std::string_view varying, reason;
+    for (const VaryingPolicy& policy : kVaryingPolicy) {
+      if (policy.op == row.op) varying = policy.arguments;
+    }
+    for (const InvariantNumbers& invariant : kInvariantNumbers) {
+      if (listsWord(invariant.ops, name)) reason = invariant.reason;
+    }
+    for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(row.op))) {
+      for (const std::string& number : numbersOf(op->schema())) {
+        ++seen;
+        EXPECT_TRUE(listsWord(varying, number) || !reason.empty())
+            << op->schema() << ": '" << number << "'";
+      }
+    }
+  }
+  EXPECT_GT(seen, 150u);
 }
 
 TEST(Varying, MembersMoveByTheirOwnRates) {

@@ -1,18 +1,57 @@
 #include "tools/chorus-fuse/checking.h"
 
+#include <functional>
+#include <regex>
+
 #include "chorus/checker.h"
 #include "chorus/equivalence.h"
 #include "chorus/fused_model.h"
 #include "lib/export/align_varying.h"
+#include "lib/export/alone.h"
 #include "lib/export/varying.h"
+#include "lib/support/graph_order.h"
 #include "lib/support/hash.h"
+#include "tools/chorus-fuse/partial_parts.h"
 
 namespace chorus {
 namespace {
 
-[[noreturn]] void fails(const std::string& path, const std::string& what) {
-  throw Refused(
+Refused notMadeFrom(const std::string& path, const std::string& what) {
+  return Refused(
       error("the fused file is not made from these members: " + what, Place{path, "", "", ""}));
+}
+
+[[noreturn]] void fails(const std::string& path, const std::string& what) {
+  throw notMadeFrom(path, what);
+}
+
+/// The checker counts nodes, as certificates do; people know modules and lines.
+[[noreturn]] void refuseCertificate(const std::string& path, const std::string& wrong,
+                                    const std::vector<Member>& members) {
+  static const std::regex place(
+      "^member (\\d+): (train|eval) graph: node (\\d+) (?:.*other operand (\\d+)$)?");
+  std::smatch found;
+  if (!std::regex_search(wrong, found, place)) fails(path, wrong);
+  const Member& first = members.at(0);
+  const CanonicalGraph& graph = found[2] == "eval" ? first.eval : first.train;
+  const std::vector<Node*> nodes = nodesInOrder(*graph.graph);
+  const size_t index = std::stoul(found[3]);
+  if (index >= nodes.size()) fails(path, wrong);
+  const Node* node = nodes[index];
+  std::vector<Message> messages = notMadeFrom(path, wrong).messages();
+  const Place of_node = placeOf(node, first.path);
+  const std::string source = of_node.source.empty() ? "" : " (" + of_node.source + ")";
+  const std::string module = of_node.module_path.empty() ? "" : " at " + of_node.module_path;
+  messages[0].note("member " + found[1].str() + " is " + members.at(std::stoul(found[1])).path);
+  const auto* schema = node->maybeSchema();
+  if (found[4].matched && schema && std::stoul(found[4]) < schema->arguments().size()) {
+    const std::string& argument = schema->arguments()[std::stoul(found[4])].name();
+    messages[0].note("operand " + found[4].str() + " is '" + argument + "'");
+  }
+  if (!source.empty() || !module.empty()) {
+    messages[0].note("this node is in " + first.path + source + module);
+  }
+  throw Refused(std::move(messages));
 }
 
 void checkNumbers(const std::string& path, const FusedModel& model, const Certificate& certificate,
@@ -44,27 +83,70 @@ void checkTensors(const std::string& path, const FusedModel& model, const Certif
   }
 }
 
+/// The same for members that differ in places: each by its own part.
+void checkOwnTensors(const std::string& path, const FusedModel& model,
+                     const std::vector<Member>& members) {
+  const bool trained = model.step.gt(0).any().item<bool>();
+  for (size_t k = 0; k < members.size(); ++k) {
+    const Certificate certificate =
+        certificateFromJson(model.info.at("certificate").at("partial").at(k));
+    const std::vector<OwnTensor>& tensors = model.partial[k].tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (trained && tensors[i].slot.role != Role::Constant) continue;
+      const at::Tensor mine =
+          ownTensor(model, k, tensors[i], model.tensors[tensors[i].in].detach());
+      const TensorSlot& theirs = members[k].slots.at(certificate.members[1].slots[i]);
+      if (hashTensor(mine) == hashTensor(theirs.value)) continue;
+      fails(path, "'" + theirs.name + "' of member " + std::to_string(k) + " (" + members[k].path +
+                      ") has other values");
+    }
+  }
+}
+
+std::string summary(const FusedModel& model) {
+  const size_t k = model.k();
+  return "the certificate holds for these " + std::to_string(k) +
+         (k == 1 ? " member" : " members") +
+         (model.step.gt(0).any().item<bool>() ? "; weights have been trained since"
+                                              : ", and so do all weights");
+}
+
+/// What is wrong with the members as they were read, and as fusing rewrites them (proveUnifying).
+std::string wrongEitherWay(std::vector<Member>& members,
+                           const std::function<std::string()>& wrongWith) {
+  if (wrongWith().empty()) return "";
+  proveGroupsUnifying(members);
+  return wrongWith();
+}
+
+std::string checkPartly(const std::string& path, const FusedModel& model,
+                        std::vector<Member>& members) {
+  const std::string wrong = wrongEitherWay(members, [&] { return checkParts(model, members); });
+  if (!wrong.empty()) fails(path, wrong);
+  checkOwnTensors(path, model, members);
+  return summary(model);
+}
+
 }  // namespace
 
-std::string checkFused(const std::string& path, const std::vector<Member>& members) {
+std::string checkFused(const std::string& path, std::vector<Member> members) {
   const FusedModel model = readFused(path);
   if (!model.info.contains("certificate")) fails(path, "it has no certificate");
-  const Certificate certificate = certificateFromJson(model.info["certificate"]);
   if (model.k() != members.size()) {
     fails(path, "it has " + std::to_string(model.k()) + " members, and " +
                     std::to_string(members.size()) + " are given");
   }
-  const std::string wrong = checkCertificate(certificate, members);
-  if (!wrong.empty()) fails(path, wrong);
+  if (!model.partial.empty()) return checkPartly(path, model, members);
+  const Certificate certificate = certificateFromJson(model.info["certificate"]);
+  const std::string wrong =
+      wrongEitherWay(members, [&] { return checkCertificate(certificate, members); });
+  if (!wrong.empty()) refuseCertificate(path, wrong, members);
   if (functionHash(unfusedMember(model, 0)) != functionHash(members[0])) {
     fails(path, "its graphs are not those of " + members[0].path);
   }
   checkNumbers(path, model, certificate, members[0]);
   checkTensors(path, model, certificate, members);
-  const bool trained = model.step.gt(0).any().item<bool>();
-  return "the certificate holds for these " + std::to_string(members.size()) +
-         (members.size() == 1 ? " member" : " members") +
-         (trained ? "; weights have been trained since" : ", and so do all weights");
+  return summary(model);
 }
 
 }  // namespace chorus

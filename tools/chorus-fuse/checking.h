@@ -12,6 +12,6 @@ namespace chorus {
 /// certificate against them, and the file's graphs and varying numbers are compared with what the
 /// certificate says. Throws Refused (error) naming what does not hold. Returns what was checked, in
 /// words; weights are compared where the file has not been trained.
-std::string checkFused(const std::string& path, const std::vector<Member>& members);
+std::string checkFused(const std::string& path, std::vector<Member> members);
 
 }  // namespace chorus

@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "lib/support/choice.h"
+#include "runtime/step_memory.h"
 #include "tools/common/terminal.h"
 
 namespace chorus {
@@ -60,7 +62,23 @@ bool keepsNoOperand(const Node* node) {
   return keepsResult(node) || isView(node) || isOneOf(node, names) || node->kind().is_prim();
 }
 
+/// Of a recurrent layer: each weight matrix once per step and row.
+double recurrentFlops(const Node* node, int64_t rows) {
+  const std::vector<int64_t> input = sizesOf(node->input(0), rows);
+  double numel = 0;
+  for (const Value* operand : node->inputs()) {
+    if (operand->node()->kind() != c10::prim::ListConstruct) continue;
+    for (const Value* weight : operand->node()->inputs()) {
+      if (weight->type()->castRaw<c10::TensorType>() && sizesOf(weight, rows).size() == 2)
+        numel += numelOf(weight, rows);
+    }
+  }
+  return input.size() < 2 ? 0 : 2 * numel * static_cast<double>(input[0] * input[1]);
+}
+
 double flopsOf(const Node* node, int64_t rows) {
+  static const std::set<std::string> recurrent = {"lstm", "gru", "rnn_tanh", "rnn_relu"};
+  if (isOneOf(node, recurrent)) return recurrentFlops(node, rows);
   const double out = node->outputs().empty() ? 0 : numelOf(node->output(0), rows);
   const auto inner = [&](size_t operand, size_t from_end) {
     const std::vector<int64_t> sizes = sizesOf(node->input(operand), rows);
@@ -70,6 +88,11 @@ double flopsOf(const Node* node, int64_t rows) {
   if (op == "linear") return 2 * out * inner(1, 1);
   if (op == "matmul" || op == "mm" || op == "bmm") return 2 * out * inner(0, 1);
   if (op == "addmm" || op == "baddbmm") return 2 * out * inner(1, 1);
+  if (op == "scaled_dot_product_attention") {  // q k^T, then the rows' means of v
+    const std::vector<int64_t> keys = sizesOf(node->input(1), rows);
+    const double n_keys = keys.size() < 2 ? 1.0 : static_cast<double>(keys[keys.size() - 2]);
+    return 2 * (numelOf(node->input(0), rows) + out) * n_keys;
+  }
   if (op == "convolution") {  // each output reads weight.numel / its own channels
     const double weight = numelOf(node->input(1), rows);
     const std::vector<int64_t> sizes = sizesOf(node->input(1), rows);
@@ -92,10 +115,21 @@ class Walk {
 
   void run() {
     double flops = 0, bytes = 0;
-    for (const Node* node : model_.prototype.train.graph->nodes()) {
+    visit(*model_.prototype.train.graph->block(), model_.k(), flops, bytes);
+    into_.forward_flops = flops;
+    into_.activation_bytes = static_cast<int64_t>(bytes);
+  }
+
+ private:
+  void visit(const torch::jit::Block& block, size_t members, double& flops, double& bytes) {
+    for (const Node* node : block.nodes()) {
+      if (isChoice(node)) {
+        visitChoice(node, flops, bytes);
+        continue;
+      }
       if (!node->blocks().empty()) continue;
       const bool stacked = reads(node, stacked_), graded = reads(node, graded_);
-      const double k = stacked ? static_cast<double>(model_.k()) : 1;
+      const double k = stacked ? static_cast<double>(members) : 1;
       flops += k * flopsOf(node, into_.rows);
       for (const Value* output : node->outputs()) {
         if (stacked) stacked_.insert(output);
@@ -103,11 +137,21 @@ class Walk {
       }
       if (graded) bytes += k * keptBytes(node);
     }
-    into_.forward_flops = flops;
-    into_.activation_bytes = static_cast<int64_t>(bytes);
   }
 
- private:
+  /// Each variant's ops for its own members.
+  void visitChoice(const Node* node, double& flops, double& bytes) {
+    for (const Value* output : node->outputs()) {
+      stacked_.insert(output);
+      graded_.insert(output);
+    }
+    for (size_t v = 0; v < node->blocks().size(); ++v) {
+      const auto members = std::ranges::count_if(
+          model_.partial, [v](const PartialMember& one) { return one.variant == v; });
+      visit(*node->blocks()[v], static_cast<size_t>(members), flops, bytes);
+    }
+  }
+
   static bool reads(const Node* node, const std::unordered_set<const Value*>& values) {
     return std::ranges::any_of(node->inputs(), [&](const Value* v) { return values.contains(v); });
   }
@@ -159,6 +203,13 @@ Estimate estimate(const FusedModel& model, int64_t rows) {
     result.state_bytes += static_cast<int64_t>(tensor.nbytes());
   }
   Walk(model, result).run();
+  const double flops =
+      result.forward_flops /
+      static_cast<double>(model.k() * static_cast<size_t>(std::max<int64_t>(rows, 1)));
+  if (const std::optional<int64_t> bytes = stepBytes(model, rows, flops)) {
+    result.activation_bytes = std::max<int64_t>(0, *bytes - result.gradient_bytes);
+    result.tried = true;
+  }
   return result;
 }
 
@@ -169,6 +220,7 @@ nlohmann::json toJson(const Estimate& estimate) {
           {"gradient_bytes", estimate.gradient_bytes},
           {"optimizer_bytes", estimate.state_bytes},
           {"activation_bytes", estimate.activation_bytes},
+          {"tried", estimate.tried},
           {"peak_bytes", estimate.peakBytes()}};
 }
 

@@ -7,9 +7,12 @@
 #include "chorus/checker.h"
 #include "chorus/equivalence.h"
 #include "chorus/import.h"
+#include "lib/export/fused_text.h"
 #include "lib/export/random_nodes.h"
 #include "lib/export/share.h"
 #include "lib/export/varying.h"
+#include "runtime/allocator.h"
+#include "tools/chorus-fuse/partial_parts.h"
 #include "tools/chorus-fuse/plan.h"
 #include "tools/chorus-fuse/replicate.h"
 #include "tools/common/parameter_groups.h"
@@ -22,6 +25,10 @@ namespace {
 ImportOptions importOptions(const FuseOptions& options) {
   ImportOptions import;
   for (const std::string& text : options.inputs) import.inputs.push_back(parseInputSpec(text));
+  if (options.example_data) {
+    import.inputs = exampleSpecs(*options.example_data);
+    import.inputs_are_data = true;
+  }
   import.mode = options.mode == "follow" ? ModePolicy::Follow : ModePolicy::AsTraced;
   return import;
 }
@@ -106,23 +113,38 @@ OptimizerSpec optimizerOf(const Training& training, const std::vector<size_t>& n
   return optimizer;
 }
 
+/// Thousands of members would otherwise be in memory twice while the optimizer's state is made.
+void releaseValues(std::vector<Member>& members) {
+  for (Member& member : members) {
+    for (TensorSlot& slot : member.slots) slot.value = at::Tensor();
+  }
+  returnFreedMemory();
+}
+
 FusedModel stackProved(std::vector<Member>& members, const Certificate& certificate,
                        const Training& training, const std::vector<size_t>& numbers,
-                       const std::vector<std::string>& share) {
+                       const FuseOptions& options, const PartialParts* partial) {
   alignSlots(members, certificate);
   FusedModel model = stackMembers(members);
   model.random_nodes = randomNodes(members, certificate);
   model.varying = varyingNumbers(certificate, members[0]);
-  const std::vector<bool> shared = sharedSlots(members, share);
+  const std::vector<bool> shared = sharedSlots(members, options.share);
   for (size_t i = 0; i < shared.size(); ++i) {
     if (!shared[i] || !members[0].slots[i].requires_grad) continue;
     say(remark("'" + members[0].slots[i].name + "' is shared by --share, so it is not trained"));
   }
+  for (const auto& [own, ours] : renamedNames(topLevelNames(members[0]))) {
+    say(remark("the members have an attribute '" + own +
+               "' of their own, so what the fused file adds is called '" + ours + "'"));
+  }
   shareSlots(model, shared);
+  if (options.no_verify) releaseValues(members);
   model.info["certificate"] = toJson(certificate);
+  if (partial) takePartialParts(model, *partial);
   if (training.loss) model.loss = lossOf(model, training, numbers);
   checkTarget(training.options, model);
   if (training.optimizer) model.optimizer = optimizerOf(training, numbers);
+  if (partial) checkPartialOptimizer(training.options, model);
   applyParameterGroups(training.options, model);
   resetState(model);
   return model;
@@ -133,6 +155,12 @@ void check(const Certificate& certificate, const std::vector<Member>& members) {
   if (!wrong.empty()) throw Refused(internalError("the certificate does not hold: " + wrong));
 }
 
+std::optional<Estimate> estimated(const FusedModel& model, const FuseOptions& options) {
+  if (!options.plan && options.report.empty()) return std::nullopt;
+  return estimate(model,
+                  options.batch_size > 0 ? options.batch_size : model.prototype.example_batch);
+}
+
 VerifyReport verified(const FusedModel& model, const std::vector<Member>& members,
                       const FuseOptions& options) {
   if (options.no_verify) {
@@ -140,7 +168,9 @@ VerifyReport verified(const FusedModel& model, const std::vector<Member>& member
     skipped.unchecked = "switched off by --no-verify";
     return skipped;
   }
-  VerifyReport report = verify(model, members, {options.verify_steps, options.rtol, options.atol});
+  VerifyOptions verifying{options.verify_steps, options.rtol, options.atol, {}};
+  if (options.example_data) verifying.example = exampleBatch(*options.example_data, model);
+  VerifyReport report = verify(model, members, verifying);
   if (!report.unchecked.empty()) say(remark("unchecked: " + report.unchecked));
   return report;
 }
@@ -189,39 +219,65 @@ Training trainingOf(const FuseOptions& options, const std::vector<std::string>& 
 
 Fused fuseProved(std::vector<Member>& members, const Certificate& certificate,
                  const Training& training, const std::vector<size_t>& numbers,
-                 const FuseOptions& options) {
+                 const FuseOptions& options, const PartialParts* partial) {
   Fused fused;
   fused.phases.time("check", [&] { check(certificate, members); });
-  fused.model = fused.phases.time(
-      "stack", [&] { return stackProved(members, certificate, training, numbers, options.share); });
+  fused.model = fused.phases.time("stack", [&] {
+    return stackProved(members, certificate, training, numbers, options, partial);
+  });
   BuildOptions build;
   build.disabled = {options.disabled.begin(), options.disabled.end()};
   build.decisions = &fused.decisions;
   fused.phases.time("build", [&] { buildModule(fused.model, build); });
+  const std::vector<Member>& originals = partial ? partial->originals : members;
   fused.checks =
-      fused.phases.time("verify", [&] { return verified(fused.model, members, options); });
+      fused.phases.time("verify", [&] { return verified(fused.model, originals, options); });
+  fused.step = fused.phases.time("estimate", [&] { return estimated(fused.model, options); });
   return fused;
 }
+
+namespace {
+
+/// Members that differ in places: what they have in common is fused (lib/partial).
+Fused fusePartly(const std::vector<Member>& members, const std::vector<ProvedGroup>& groups,
+                 const Training& training, const std::vector<size_t>& numbers,
+                 const FuseOptions& options) {
+  Phases phases;
+  Combined combined = phases.time("outline", [&] { return combineMembers(members, groups); });
+  const Certificate certificate = phases.time("prove", [&] { return prove(combined.members); });
+  const PartialParts parts{members, combined};
+  Fused fused = fuseProved(combined.members, certificate, training, numbers, options, &parts);
+  phases.add(fused.phases);
+  fused.phases = phases;
+  return fused;
+}
+
+}  // namespace
 
 Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
                   const std::map<std::string, at::Tensor>& loss_tensors) {
   Phases phases;
-  const Certificate certificate = phases.time("prove", [&] { return prove(members); });
   std::vector<std::string> names;
   std::vector<size_t> numbers;
   for (const Member& member : members) {
     numbers.push_back(numbers.size());
     names.push_back(member.name);
   }
-  Fused fused =
-      fuseProved(members, certificate, trainingOf(options, names, loss_tensors), numbers, options);
+  std::vector<ProvedGroup> groups;
+  if (options.partial) groups = phases.time("prove", [&] { return proveGroupsUnifying(members); });
+  Certificate certificate;
+  if (!options.partial) certificate = phases.time("prove", [&] { return proveUnifying(members); });
+  if (groups.size() == 1) certificate = groups.front().certificate;
+  const Training training = trainingOf(options, names, loss_tensors);
+  Fused fused = groups.size() > 1 ? fusePartly(members, groups, training, numbers, options)
+                                  : fuseProved(members, certificate, training, numbers, options);
   phases.add(fused.phases);
   fused.phases = phases;
   return fused;
 }
 
 nlohmann::json reportJson(const Fused& fused, const FuseOptions& options) {
-  nlohmann::json report = planJson(fused.model, fused.decisions);
+  nlohmann::json report = planJson(fused.model, fused.decisions, fused.step);
   report["certificate"] = fused.model.info["certificate"];
   report["disabled"] = options.disabled;
   report["verified"] = {{"checked", fused.checks.checked},

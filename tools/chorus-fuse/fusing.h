@@ -8,6 +8,8 @@
 #include "chorus/batch_graph.h"
 #include "chorus/fused_model.h"
 #include "chorus/verify.h"
+#include "lib/partial/partial.h"
+#include "tools/chorus-fuse/estimate.h"
 #include "tools/chorus-fuse/options.h"
 #include "tools/common/phases.h"
 
@@ -17,7 +19,8 @@ struct Fused {
   FusedModel model;
   std::vector<Decision> decisions;
   VerifyReport checks;
-  Phases phases;  ///< prove, check, stack, build, verify
+  std::optional<Estimate> step;  ///< with --plan and --report
+  Phases phases;                 ///< prove, check, stack, build, verify
 };
 
 /// The members, read two at a time; copies of the one there is with --replicate.
@@ -29,9 +32,16 @@ std::vector<Member> importMembers(const std::vector<std::string>& paths,
 void sayRemarks(const std::vector<Member>& members, bool trains);
 
 /// Proves, checks, stacks, builds and verifies. `loss_tensors` are arguments of the loss beside
-/// those of --loss-arg. Refuses before anything is written.
+/// those of --loss-arg. Refuses before anything is written. With --no-verify the members' values
+/// are released once they are stacked.
 Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
                   const std::map<std::string, at::Tensor>& loss_tensors = {});
+
+/// Of members that were made alike by --partial: what they were.
+struct PartialParts {
+  const std::vector<Member>& originals;
+  const Combined& combined;
+};
 
 /// The same for one group of members, proved equal, whose loss and optimizer are those of `all`
 /// members by their numbers.
@@ -45,7 +55,7 @@ Training trainingOf(const FuseOptions& options, const std::vector<std::string>& 
                     const std::map<std::string, at::Tensor>& loss_tensors = {});
 Fused fuseProved(std::vector<Member>& members, const Certificate& certificate,
                  const Training& training, const std::vector<size_t>& numbers,
-                 const FuseOptions& options);
+                 const FuseOptions& options, const PartialParts* partial = nullptr);
 
 /// The report for machines.
 nlohmann::json reportJson(const Fused& fused, const FuseOptions& options);

@@ -53,7 +53,7 @@ std::vector<std::string> groupPaths(const std::string& output, size_t groups) {
 
 nlohmann::json fuseGroups(std::vector<Member>& members, const FuseOptions& options,
                           const std::vector<std::string>& inputs, std::string& text) {
-  const std::vector<ProvedGroup> proved = proveGroups(members);
+  const std::vector<ProvedGroup> proved = proveGroupsUnifying(members);
   const std::vector<std::string> paths = groupPaths(options.output, proved.size());
   if (!options.plan) {
     for (const std::string& path : paths) refuseOverwriting(path, inputs);
@@ -77,7 +77,7 @@ nlohmann::json fuseGroups(std::vector<Member>& members, const FuseOptions& optio
     own.output = options.plan ? "" : paths[g];
     report["groups"].push_back(reportJson(fused, own));
     text += "group " + std::to_string(g) + ": " + listOf(fused.model.member_names) + "\n" +
-            planText(fused.model, fused.decisions);
+            planText(fused.model, fused.decisions, fused.step);
     if (fused.checks.checked) text += "verified: " + fused.checks.summary + "\n";
     if (!options.plan) text += "wrote " + paths[g] + "\n";
   }

@@ -58,6 +58,7 @@ int run(const std::vector<std::string>& arguments) {
   checkFuseOptions(options);
   const std::vector<std::string> paths = expandLists(options.members);
   requireOutputs(options, paths);
+  if (!options.example.empty()) options.example_data = readExample(options);
   Phases phases;
   std::vector<Member> members =
       phases.time("read", [&] { return importMembers(paths, memberNames(paths), options); });
@@ -86,7 +87,7 @@ int run(const std::vector<std::string>& arguments) {
     std::cout << report.dump() << "\n";
     return 0;
   }
-  std::cout << planText(fused.model, fused.decisions);
+  std::cout << planText(fused.model, fused.decisions, fused.step);
   if (fused.checks.checked) std::cout << "verified: " << fused.checks.summary << "\n";
   if (!options.plan) std::cout << "wrote " << options.output << "\n";
   return 0;

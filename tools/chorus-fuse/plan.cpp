@@ -1,7 +1,7 @@
 #include "tools/chorus-fuse/plan.h"
 
 #include "lib/export/varying.h"
-#include "tools/chorus-fuse/estimate.h"
+#include "tools/chorus-fuse/partial_parts.h"
 #include "tools/common/terminal.h"
 
 namespace chorus {
@@ -15,6 +15,8 @@ const char* word(Decision::Kind kind) {
       return "fused";
     case Decision::Kind::PerMember:
       return "per member";
+    case Decision::Kind::Apart:
+      return "apart";
   }
   return "";
 }
@@ -93,9 +95,10 @@ std::string sharedText(const FusedModel& model) {
 
 }  // namespace
 
-std::string planText(const FusedModel& model, const std::vector<Decision>& decisions) {
+std::string planText(const FusedModel& model, const std::vector<Decision>& decisions,
+                     const std::optional<Estimate>& step) {
   struct Row {
-    size_t shared = 0, fused = 0, per_member = 0;
+    size_t shared = 0, fused = 0, per_member = 0, apart = 0;
     std::string note;
   };
   std::map<std::string, Row> rows;
@@ -103,35 +106,44 @@ std::string planText(const FusedModel& model, const std::vector<Decision>& decis
     Row& row = rows[decision.op];
     if (decision.kind == Decision::Kind::Shared) ++row.shared;
     if (decision.kind == Decision::Kind::Fused) ++row.fused;
-    if (decision.kind != Decision::Kind::PerMember) continue;
-    ++row.per_member;
+    if (decision.kind == Decision::Kind::Apart) ++row.apart;
+    if (decision.kind != Decision::Kind::PerMember && decision.kind != Decision::Kind::Apart)
+      continue;
+    row.per_member += decision.kind == Decision::Kind::PerMember;
     if (!row.note.empty()) continue;  // the first one's
     const std::string place = placeText(decision.place);
     row.note = decision.reason + (place.empty() ? "" : ", first at " + place);
   }
   Table table{{"op", "fused", "shared", "per member", ""}, {}};
+  if (!model.partial.empty()) table.header.insert(table.header.begin() + 4, "apart");
   for (const auto& [op, row] : rows) {
     table.rows.push_back({op, std::to_string(row.fused), std::to_string(row.shared),
                           std::to_string(row.per_member), row.note});
+    if (!model.partial.empty())
+      table.rows.back().insert(table.rows.back().begin() + 4, std::to_string(row.apart));
   }
   const Sizes sizes = sizesOf(model);
-  std::string text = plural(model.k(), "member") + " proved equal, " +
-                     std::to_string(sizes.parameters) + " parameters, " +
-                     numberText(static_cast<double>(sizes.bytes) / 1e6, 3) + " MB in all\n";
+  const std::string proved =
+      model.partial.empty() ? " proved equal, " : " proved equal but for places that differ, ";
+  std::string text = plural(model.k(), "member") + proved + std::to_string(sizes.parameters) +
+                     " parameters, " + numberText(static_cast<double>(sizes.bytes) / 1e6, 3) +
+                     " MB in all\n" + partialText(model);
   text += variesText(model) + sharedText(model);
-  return text + toText(estimate(model, model.prototype.example_batch)) + format(table);
+  return text + (step ? toText(*step) : "") + format(table);
 }
 
-nlohmann::json planJson(const FusedModel& model, const std::vector<Decision>& decisions) {
+nlohmann::json planJson(const FusedModel& model, const std::vector<Decision>& decisions,
+                        const std::optional<Estimate>& step) {
   const Sizes sizes = sizesOf(model);
   nlohmann::json plan = {{"k", model.k()},
                          {"members", model.member_names},
                          {"parameters", sizes.parameters},
                          {"bytes", sizes.bytes},
-                         {"estimate", toJson(estimate(model, model.prototype.example_batch))},
                          {"varying", varyingJson(model)},
                          {"shared", sharedNames(model)},
                          {"nodes", nlohmann::json::array()}};
+  if (!model.partial.empty()) plan["partial"] = model.info.at("partial");
+  if (step) plan["estimate"] = toJson(*step);
   for (const Decision& decision : decisions) {
     nlohmann::json node = {
         {"op", decision.op}, {"kind", word(decision.kind)}, {"family", decision.family}};

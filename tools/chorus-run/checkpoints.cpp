@@ -27,8 +27,14 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Everything that decides the numbers, but the epochs: those are a total.
-nlohmann::json optionsJson(const RunOptions& o) {
+std::string shown(const nlohmann::json& values, const std::string& name) {
+  if (!values.contains(name) || values.at(name) == "") return "not given";
+  return values.at(name).dump();
+}
+
+}  // namespace
+
+nlohmann::json decisiveOptions(const RunOptions& o) {
   nlohmann::json values = {{"data", o.data},
                            {"val", o.validation},
                            {"keys", o.keys},
@@ -37,6 +43,12 @@ nlohmann::json optionsJson(const RunOptions& o) {
                            {"folds", o.folds},
                            {"bootstrap", o.bootstrap},
                            {"subset", o.subset},
+                           {"sample-weight", o.sample_weight},
+                           {"optimizer-state", o.optimizer_state},
+                           {"keep-optimizer", o.keep_optimizer},
+                           {"target", o.training.target},
+                           {"input", o.input_specs},
+                           {"mode", o.mode},
                            {"batch-size", o.batch_size},
                            {"member-seed", o.member_seeds},
                            {"clip-norm", o.clip_norm},
@@ -47,6 +59,8 @@ nlohmann::json optionsJson(const RunOptions& o) {
                            {"monitor", o.monitor},
                            {"restore", o.restore},
                            {"ema", o.ema},
+                           {"swa", o.swa},
+                           {"recalibrate", o.recalibrate},
                            {"amp", o.amp},
                            {"metric", o.metrics},
                            {"on-nan", o.on_nan},
@@ -54,6 +68,7 @@ nlohmann::json optionsJson(const RunOptions& o) {
                            {"drop-last", o.drop_last},
                            {"seed", o.seed},
                            {"accumulate", o.accumulate},
+                           {"unfused", o.unfused},
                            {"loss", o.training.loss},
                            {"loss-arg", o.training.loss_arguments},
                            {"optimizer", o.training.optimizer},
@@ -64,18 +79,13 @@ nlohmann::json optionsJson(const RunOptions& o) {
   for (const auto& [name, text] : o.training.values) {
     if (!text.empty()) values[name] = text;
   }
+  // Members that are done do not go on.
+  if (o.unfused) values["epochs"] = o.epochs;
   for (const auto& [name, on] : o.training.flags) {
     if (on) values[name] = true;
   }
   return values;
 }
-
-std::string shown(const nlohmann::json& values, const std::string& name) {
-  if (!values.contains(name) || values.at(name) == "") return "not given";
-  return values.at(name).dump();
-}
-
-}  // namespace
 
 bool interrupted() { return signals_seen > 0; }
 
@@ -86,18 +96,25 @@ SignalScope::SignalScope() {
 
 SignalScope::~SignalScope() { removeTemporaryFilesOnSignal(); }
 
+std::string standardFolder(const RunOptions& options) {
+  return fs::path(options.output).replace_extension(".ckpt").string();
+}
+
+std::string checkpointFolder(const RunOptions& options) {
+  if (!options.resume.empty()) return options.resume;
+  if (!options.checkpoint.empty()) return options.checkpoint;
+  return standardFolder(options);
+}
+
 CheckpointFolder::CheckpointFolder(const RunOptions& options)
-    : options_(optionsJson(options)), written_(now()) {
+    : options_(decisiveOptions(options)), written_(now()) {
   named_ = !options.checkpoint.empty() || !options.resume.empty();
-  const std::string standard = fs::path(options.output).replace_extension(".ckpt").string();
-  folder_ = !options.resume.empty()       ? options.resume
-            : !options.checkpoint.empty() ? options.checkpoint
-                                          : standard;
+  folder_ = checkpointFolder(options);
   // A run that was resumed in its default folder cleans up behind itself like one that was not.
   const auto plain = [](const std::string& path) {
     return (fs::path(path) / "").lexically_normal();
   };
-  if (plain(folder_) == plain(standard)) named_ = false;
+  if (plain(folder_) == plain(standardFolder(options))) named_ = false;
   if (fs::exists(folder_) && !fs::is_directory(folder_)) {
     throw Refused(error("the checkpoint folder is no folder", Place{folder_}));
   }
@@ -109,7 +126,12 @@ CheckpointFolder::CheckpointFolder(const RunOptions& options)
 
 FusedModel CheckpointFolder::load() const {
   if (!fs::exists(file())) {
-    throw Refused(error("there is no checkpoint in this folder", Place{folder_}));
+    throw Refused(error(fs::exists(folder_) ? "there is no checkpoint in this folder"
+                                            : "there is no such folder to resume from",
+                        Place{folder_})
+                      .note("a run writes its checkpoint at the end of an epoch, every "
+                            "--checkpoint-every steps, and when it is interrupted; after success "
+                            "only a folder that --checkpoint names is left"));
   }
   FusedModel model = readFused(file());
   if (!model.info.contains("run") || !model.info.contains("run_options")) {
@@ -123,7 +145,8 @@ FusedModel CheckpointFolder::load() const {
       throw Refused(error("--" + name + " is " + shown(options_, name) +
                               ", but the checkpointed run had " + shown(before, name),
                           Place{folder_})
-                        .note("a run goes on with its own options; only --epochs may grow"));
+                        .note(std::string("a run goes on with its own options") +
+                              (options_.at("unfused") == true ? "" : "; only --epochs may grow")));
     }
   }
   model.info.erase("run_options");
@@ -141,10 +164,21 @@ void CheckpointFolder::write(const FusedModel& model, bool urgent) {
   spent_ = written_ - begin;
 }
 
+/// What a process left that was killed while it wrote.
+void CheckpointFolder::removeLeftovers() const {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    if (entry.path().filename().string().starts_with(".chorus-tmp-")) {
+      fs::remove(entry.path(), ignored);
+    }
+  }
+}
+
 void CheckpointFolder::finish() {
   if (named_) return;
   std::error_code ignored;
   fs::remove(file(), ignored);
+  removeLeftovers();
   fs::remove(folder_, ignored);
 }
 

@@ -21,6 +21,14 @@ class SignalScope {
   SignalScope& operator=(const SignalScope&) = delete;
 };
 
+/// Everything that decides a run's numbers, but the epochs: those are a total, and may grow.
+nlohmann::json decisiveOptions(const RunOptions& options);
+
+/// TRAINED.ckpt, beside what the run writes.
+std::string standardFolder(const RunOptions& options);
+/// Of --resume or --checkpoint, else the standard one.
+std::string checkpointFolder(const RunOptions& options);
+
 /// Holds one file, checkpoint.pt: a fused file whose info has the run's state and its options. It
 /// is replaced as a whole, so that a killed process leaves the one before.
 class CheckpointFolder {
@@ -40,6 +48,7 @@ class CheckpointFolder {
   const std::string& path() const { return folder_; }
 
  private:
+  void removeLeftovers() const;
   std::string file() const { return folder_ + "/checkpoint.pt"; }
   nlohmann::json options_;  ///< what must be the same after a resume
   std::string folder_;

@@ -7,6 +7,7 @@
 
 #include "chorus/data.h"
 #include "chorus/trainer.h"
+#include "tools/common/data_arrays.h"
 #include "tools/common/values.h"
 
 namespace chorus {
@@ -49,11 +50,10 @@ DataRoles rolesOf(const RunOptions& options, const FusedModel& model) {
   const std::vector<std::string> more =
       roles.with_target ? findLoss(model.loss->name).more_targets : std::vector<std::string>();
   roles.more = more.size();
-  if (options.keys.empty() && inputs == 1 && !more.empty()) {
-    roles.keys = {"x", "targets"};
-    roles.keys.insert(roles.keys.end(), more.begin(), more.end());
-  } else if (!options.keys.empty()) {
+  if (!options.keys.empty()) {
     roles.keys = splitText(options.keys, ',');
+  } else if (inputs == 1) {
+    roles.keys = defaultKeys(roles.with_target, more);
   } else if (const size_t wanted = inputs + (roles.with_target ? 1 : 0); wanted <= 2) {
     roles.keys = {"x"};
     if (wanted == 2) roles.keys.push_back("y");
@@ -71,30 +71,6 @@ DataRoles rolesOf(const RunOptions& options, const FusedModel& model) {
     roles.stacked.resize(roles.stacked.size() + 1 + roles.more, stacked);
   }
   return roles;
-}
-
-/// One file, or several between commas. Files of one array each stand for the keys in order, so
-/// that "images.npy,labels.npy" are x and y.
-std::map<std::string, at::Tensor> readFiles(const std::string& option, const std::string& paths,
-                                            const DataRoles& roles) {
-  if (paths.find(',') == std::string::npos || std::filesystem::exists(paths)) {
-    return readArrays(paths);
-  }
-  std::vector<NamedArray> all;
-  bool single = true;
-  for (const std::string& path : splitText(paths, ',')) {
-    std::vector<NamedArray> arrays = loadArrays(path);
-    single = single && arrays.size() == 1;
-    for (NamedArray& array : arrays) all.push_back(std::move(array));
-  }
-  std::map<std::string, at::Tensor> by_name;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const std::string name = single && i < roles.keys.size() ? roles.keys[i] : all[i].name;
-    if (!by_name.emplace(name, all[i].values).second) {
-      throw Refused(usage(option + ": two of the files have an array '" + name + "'"));
-    }
-  }
-  return by_name;
 }
 
 int64_t validationRows(double fraction, const Dataset& data) {
@@ -136,6 +112,22 @@ std::vector<at::Tensor> readSubsets(const std::string& path, size_t k, int64_t r
   return subsets;
 }
 
+/// Stacked arrays are of all members; those that take part have theirs.
+void chooseMembers(const RunOptions& options, const DataRoles& roles,
+                   std::map<std::string, at::Tensor>& arrays, const std::string& path) {
+  const auto all = static_cast<int64_t>(options.allMembers(0));
+  for (size_t i = 0; options.chosen && i < roles.keys.size() && i < roles.stacked.size(); ++i) {
+    const auto found = arrays.find(roles.keys[i]);
+    if (!roles.stacked[i] || found == arrays.end()) continue;
+    if (found->second.dim() == 0 || found->second.size(0) != all) {
+      throw Refused(error(c10::str("the stacked array '", found->first, "' has sizes ",
+                                   found->second.sizes(), ", but there are ", all, " members"),
+                          Place{path}));
+    }
+    found->second = options.rowsOfChosen(found->second);
+  }
+}
+
 /// All rows but those of the part.
 at::Tensor withoutRows(int64_t rows, const at::Tensor& part) {
   at::Tensor keep = at::ones({rows}, at::kBool);
@@ -145,9 +137,10 @@ at::Tensor withoutRows(int64_t rows, const at::Tensor& part) {
 
 void setFolds(const RunOptions& options, size_t k, RunData& data) {
   const int64_t rows = data.train.rows();
-  if (options.folds != static_cast<int64_t>(k)) {
+  const size_t all = options.allMembers(k);
+  if (options.folds != static_cast<int64_t>(all)) {
     throw Refused(error("--folds is " + std::to_string(options.folds) + ", but there are " +
-                        std::to_string(k) + " members")
+                        std::to_string(all) + " members")
                       .helpWith("chorus-fuse --replicate " + std::to_string(options.folds) +
                                 " makes a member for each fold"));
   }
@@ -156,7 +149,7 @@ void setFolds(const RunOptions& options, size_t k, RunData& data) {
                             std::to_string(rows) + " rows",
                         Place{data.train.path}));
   }
-  data.validation_rows = foldRows(rows, k, options.seed);
+  data.validation_rows = options.ofChosen(foldRows(rows, all, options.seed));
   for (const at::Tensor& part : data.validation_rows) data.rows.push_back(withoutRows(rows, part));
   data.validation = data.train;
 }
@@ -164,7 +157,8 @@ void setFolds(const RunOptions& options, size_t k, RunData& data) {
 void setRows(const RunOptions& options, const FusedModel& model, RunData& data) {
   if (options.folds > 0) setFolds(options, model.k(), data);
   if (!options.subset.empty()) {
-    data.rows = readSubsets(options.subset, model.k(), data.train.rows());
+    data.rows = options.ofChosen(
+        readSubsets(options.subset, options.allMembers(model.k()), data.train.rows()));
   }
   for (size_t k = 0; options.bootstrap && k < model.k(); ++k) {
     data.rows.push_back(bootstrapRows(data.train.rows(), options.seed, model.member_seeds.at(k)));
@@ -191,15 +185,20 @@ at::Tensor weightsOf(const std::string& name, const std::map<std::string, at::Te
 RunData readData(const RunOptions& options, const FusedModel& model, Diagnostics& diagnostics) {
   const DataRoles roles = rolesOf(options, model);
   RunData data;
-  const auto arrays = readFiles("--data", options.data, roles);
+  auto arrays = readDataFiles("--data", options.data, roles.keys);
+  chooseMembers(options, roles, arrays, options.data);
   data.train = makeDataset(arrays, options.data, roles, model, diagnostics);
   if (!options.sample_weight.empty()) {
     if (!options.trains()) throw Refused(usage("--sample-weight is for training"));
-    setWeights(data.train, options.sample_weight, weightsOf(options.sample_weight, arrays), model);
+    at::Tensor weights = weightsOf(options.sample_weight, arrays);
+    const auto all = static_cast<int64_t>(options.allMembers(model.k()));
+    if (weights.dim() == 2 && weights.size(0) == all) weights = options.rowsOfChosen(weights);
+    setWeights(data.train, options.sample_weight, weights, model);
   }
   if (!options.validation.empty()) {
-    data.validation = makeDataset(readFiles("--val", options.validation, roles), options.validation,
-                                  roles, model, diagnostics);
+    auto others = readDataFiles("--val", options.validation, roles.keys);
+    chooseMembers(options, roles, others, options.validation);
+    data.validation = makeDataset(others, options.validation, roles, model, diagnostics);
   }
   if (options.validation_fraction) {
     const int64_t rows = validationRows(*options.validation_fraction, data.train);

@@ -19,7 +19,7 @@ NamedArrays namedOutputs(const std::vector<at::Tensor>& outputs, bool plain) {
   NamedArrays arrays;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string name = outputs.size() == 1 ? "output" : "output" + std::to_string(i);
-    arrays.emplace_back(name, plain ? outputs[i][0] : outputs[i]);
+    if (outputs[i].defined()) arrays.emplace_back(name, plain ? outputs[i][0] : outputs[i]);
   }
   return arrays;
 }
@@ -36,7 +36,8 @@ void predictAndWrite(const RunOptions& options, ModelFile& file, const RunData& 
 /// The command that goes on with an interrupted run.
 void sayInterrupted(const RunOptions& options, const CheckpointFolder& checkpoints) {
   std::string command = "chorus-run " + options.arguments;
-  if (options.resume.empty()) command += " --resume " + checkpoints.path();
+  const std::string folder = options.resume_name.empty() ? checkpoints.path() : options.resume_name;
+  if (options.resume.empty()) command += " --resume " + quotedForShell(folder);
   say(warning("interrupted; the run's state is in " + checkpoints.path())
           .helpWith("go on with: " + command));
 }

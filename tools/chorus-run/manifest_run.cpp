@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <numeric>
 
 #include "chorus/optimizer.h"
 #include "lib/support/atomic_file.h"
+#include "lib/support/fault.h"
+#include "lib/support/hash.h"
+#include "tools/chorus-run/checkpoints.h"
 #include "tools/common/manifest.h"
 #include "tools/common/members.h"
+#include "tools/common/report.h"
 #include "tools/common/values.h"
 
 namespace chorus {
@@ -53,10 +60,18 @@ void chooseValues(RunOptions& options, size_t k, const std::vector<size_t>& numb
                                    {"clip-value", &options.clip_value},
                                    {"patience", &options.patience},
                                    {"min-delta", &options.min_delta},
-                                   {"ema", &options.ema}}) {
+                                   {"ema", &options.ema},
+                                   {"swa", &options.swa},
+                                   {"optimizer-state", &options.optimizer_state}}) {
     *text = chosenText(name, *text, ',', k, numbers);
   }
   options.schedule = chosenText("lr-schedule", options.schedule, ';', k, numbers);
+  for (std::string& text : options.training.loss_arguments) {
+    const size_t at = text.find('=');
+    if (at == std::string::npos || text.ends_with(".npy")) continue;
+    text = text.substr(0, at + 1) +
+           chosenText("loss-arg " + text.substr(0, at), text.substr(at + 1), ',', k, numbers);
+  }
   for (auto& [name, text] : options.training.values) {
     text = chosenText(name, text, isPair(name) ? ';' : ',', k, numbers);
   }
@@ -78,57 +93,138 @@ class WrittenFiles {
   std::vector<fs::path> paths_;
 };
 
-void refuseWhatIsPerFile(const RunOptions& options) {
-  for (const auto& [given, name] :
-       {std::pair{!options.training.hparams.empty(), "--hparams"},
-        std::pair{!options.subset.empty(), "--subset"}, std::pair{options.folds > 0, "--folds"},
-        std::pair{options.bootstrap, "--bootstrap"},
-        std::pair{!options.training.loss_arguments.empty(), "--loss-arg"},
-        std::pair{options.inputs != "shared" || !options.targets.empty(), "--inputs stacked"}}) {
-    if (!given) continue;
-    throw Refused(unsupported(std::string(name) + " with a manifest")
-                      .helpWith("run the files that the manifest lists one by one"));
+/// That a group of an interrupted run had ended, and what it wrote: a file beside its checkpoint.
+class EndRecord {
+ public:
+  explicit EndRecord(const RunOptions& own)
+      : folder_(checkpointFolder(own)),
+        output_(own.output),
+        options_(decisiveOptions(own).dump() + own.epochs) {}
+
+  bool holds() const {
+    std::ifstream in(folder_ / "ended");
+    std::string text;
+    return std::getline(in, text) && !text.empty() && text == contentHash();
   }
-}
+  void write() const {
+    fs::create_directories(folder_);
+    writeAtomically((folder_ / "ended").string(),
+                    [&](std::ostream& out) { out << contentHash() << "\n"; });
+  }
+  std::vector<fs::path> paths() const { return {folder_ / "ended", folder_}; }
+  void remove() const {
+    std::error_code ignored;  // a folder that is not empty stays
+    fs::remove(folder_ / "ended", ignored);
+    fs::remove(folder_, ignored);
+  }
+
+ private:
+  std::string contentHash() const {
+    std::ifstream in(output_, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    return bytes.empty() ? "" : std::to_string(hashText(bytes + options_));
+  }
+  fs::path folder_;
+  std::string output_, options_;
+};
+
+/// A run of one manifest.
+class ManifestRun {
+ public:
+  ManifestRun(const RunOptions& options, const std::function<int(RunOptions&)>& run)
+      : options_(options), run_(run), manifest_(readManifest(options.model())) {
+    if (!options.resume.empty()) requireResumable();
+  }
+
+  int all() {
+    Manifest written;
+    written.members = manifest_.members;
+    for (size_t g = 0; g < manifest_.groups.size(); ++g) {
+      RunOptions own = ofGroup(g);
+      for (const std::string& path : {own.output, own.predict}) {
+        if (!path.empty()) refuseOverwriting(path, own.models);
+      }
+      if (const int code = group(own); code != 0) {
+        files_.keep();  // it was interrupted: what is trained is worth keeping
+        return code;
+      }
+      written.groups.push_back(
+          {fs::path(own.output).filename().string(), manifest_.groups[g].members});
+    }
+    if (!options_.output.empty()) writeList(written);
+    files_.keep();
+    for (const EndRecord& record : records_) record.remove();
+    return 0;
+  }
+
+ private:
+  RunOptions ofGroup(size_t g) const {
+    const Manifest::Group& group = manifest_.groups[g];
+    RunOptions own = options_;
+    own.models = {groupFile(options_.model(), group)};
+    own.output = groupPath(options_.output, g);
+    own.predict = groupPath(options_.predict, g);
+    own.log = groupPath(options_.log, g);
+    own.checkpoint = groupPath(options_.checkpoint, g);
+    own.resume = groupPath(options_.resume, g);
+    own.resume_name = !options_.checkpoint.empty() ? options_.checkpoint : standardFolder(options_);
+    own.chosen = ChosenMembers{manifest_.members, groupNumbers(manifest_, group)};
+    if (fault("members_by_place")) {
+      std::iota(own.chosen->numbers.begin(), own.chosen->numbers.end(), size_t{0});
+    }
+    chooseValues(own, manifest_.members.size(), own.chosen->numbers);
+    return own;
+  }
+
+  int group(RunOptions& own) {
+    const EndRecord record(own);
+    if (!options_.resume.empty() && record.holds()) {
+      records_.push_back(record);
+      say(remark("this group had ended before the interruption", Place{own.output}));
+      return 0;
+    }
+    // A group that had not begun begins, with its checkpoints where those of a resumed one are.
+    if (!own.resume.empty() && !fs::exists(fs::path(own.resume) / "checkpoint.pt")) {
+      own.checkpoint = std::exchange(own.resume, "");
+    }
+    files_.add(own.output);
+    files_.add(own.predict);
+    if (const int code = run_(own); code != 0) return code;
+    if (!options_.trains() || own.output.empty()) return 0;
+    for (const fs::path& path : record.paths()) files_.add(path);
+    record.write();
+    records_.push_back(record);
+    return 0;
+  }
+
+  /// The folders are named after the manifest's: one of them at least has to be there.
+  void requireResumable() const {
+    for (size_t g = 0; g < manifest_.groups.size(); ++g) {
+      if (fs::exists(groupPath(options_.resume, g))) return;
+    }
+    throw Refused(error("there is no such folder to resume from: those of the groups are '" +
+                            groupPath(options_.resume, 0) + "', ...",
+                        Place{options_.resume}));
+  }
+
+  void writeList(const Manifest& written) const {
+    const fs::path output(options_.output);
+    const std::string path = (output.parent_path() / output.stem()).string() + ".json";
+    refuseOverwriting(path, {options_.model()});
+    writeAtomically(path, [&](std::ostream& out) { out << manifestText(written); });
+  }
+
+  const RunOptions& options_;
+  const std::function<int(RunOptions&)>& run_;
+  Manifest manifest_;
+  WrittenFiles files_;
+  std::vector<EndRecord> records_;
+};
 
 }  // namespace
 
 int runManifest(const RunOptions& options, const std::function<int(RunOptions&)>& run) {
-  const Manifest manifest = readManifest(options.model());
-  refuseWhatIsPerFile(options);
-  Manifest written;
-  written.members = manifest.members;
-  WrittenFiles files;
-  for (size_t g = 0; g < manifest.groups.size(); ++g) {
-    const Manifest::Group& group = manifest.groups[g];
-    RunOptions own = options;
-    own.models = {groupFile(options.model(), group)};
-    own.output = groupPath(options.output, g);
-    own.predict = groupPath(options.predict, g);
-    own.log = groupPath(options.log, g);
-    if (!options.checkpoint.empty()) own.checkpoint = options.checkpoint + "." + std::to_string(g);
-    if (!options.resume.empty()) own.resume = options.resume + "." + std::to_string(g);
-    chooseValues(own, manifest.members.size(), groupNumbers(manifest, group));
-    for (const std::string& path : {own.output, own.predict}) {
-      if (!path.empty()) refuseOverwriting(path, own.models);
-      files.add(path);
-    }
-    if (const int code = run(own); code != 0) {
-      files.keep();  // it was interrupted: what is trained is worth keeping
-      return code;
-    }
-    written.groups.push_back({fs::path(own.output).filename().string(), group.members});
-  }
-  if (options.output.empty()) {
-    files.keep();
-    return 0;
-  }
-  const fs::path output(options.output);
-  const std::string path = (output.parent_path() / output.stem()).string() + ".json";
-  refuseOverwriting(path, {options.model()});
-  writeAtomically(path, [&](std::ostream& out) { out << manifestText(written); });
-  files.keep();
-  return 0;
+  return ManifestRun(options, run).all();
 }
 
 }  // namespace chorus

@@ -3,7 +3,9 @@
 #include <set>
 
 #include "chorus/import.h"
+#include "lib/export/alone.h"
 #include "lib/support/atomic_file.h"
+#include "tools/chorus-run/torch_state.h"
 #include "tools/common/parameter_groups.h"
 #include "tools/common/values.h"
 
@@ -34,6 +36,11 @@ void applyLoss(const RunOptions& options, FusedModel& model, Diagnostics& diagno
     throw Refused(usage("the file was fused with the loss '" + model.loss->name + "', not '" +
                         given->name + "'"));
   }
+  for (const auto& [name, tensor] : given ? given->tensors : std::map<std::string, at::Tensor>()) {
+    if (!options.chosen || name == "file" || tensor.dim() < 2) continue;
+    throw Refused(unsupported("--loss-arg " + name + " of an array per member with a manifest")
+                      .helpWith("run the files that the manifest lists one by one"));
+  }
   const bool scripted = given && given->tensors.contains("file");
   if (scripted && model.loss &&
       !at::equal(given->tensors.at("file"), model.loss->tensors.at("file"))) {
@@ -53,8 +60,10 @@ void applyLoss(const RunOptions& options, FusedModel& model, Diagnostics& diagno
   }
 }
 
-void applyOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
-  const std::optional<OptimizerSpec> before = model.optimizer;
+void applyOptimizer(const RunOptions& options, FusedModel& model,
+                    const std::vector<TorchOptimizer>& saved, Diagnostics& diagnostics) {
+  const std::optional<OptimizerSpec> before =
+      saved.empty() ? model.optimizer : std::optional(specOf(saved));
   const OptimizerSpec* own = before ? &*before : nullptr;
   if (own && !options.training.optimizer.empty() && options.training.optimizer != own->name) {
     throw Refused(usage("the file was fused with the optimizer '" + own->name + "', not '" +
@@ -67,8 +76,8 @@ void applyOptimizer(const RunOptions& options, FusedModel& model, Diagnostics& d
   }
   if (own) {
     for (const std::string& name : changedHyperparameters(*own, *spec)) {
-      diagnostics.add(
-          remark("--" + name + " replaces the value in the file", Place{options.model()}));
+      diagnostics.add(remark("--" + name + " replaces the value in the file",
+                             Place{saved.empty() ? options.model() : saved.front().path}));
     }
   }
   model.optimizer = spec;
@@ -97,6 +106,7 @@ void continueAverages(FusedModel& model) {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> extra;
   for (const auto& [name, tensor] : model.extra) {
+    if (name == "swa.count") extra[name] = tensor;
     if (name.rfind("raw.", 0) != 0) continue;
     const at::Tensor p = model.tensors.at(std::stoul(name.substr(4))).detach();
     extra["ema." + name.substr(4)] = p.clone();
@@ -157,13 +167,29 @@ ModelFile readModel(const RunOptions& options, Diagnostics& diagnostics) {
 void applyOptions(RunOptions& options, FusedModel& model, Diagnostics& diagnostics) {
   readTable(options.training,
             {"epochs", "batch-size", "clip-norm", "clip-value", "lr-schedule", "patience",
-             "min-delta", "ema"},
-            model.member_names);
+             "min-delta", "ema", "swa"},
+            options.chosen ? options.chosen->names : model.member_names);
+  if (options.chosen && options.training.table) {
+    for (auto& [name, cells] : options.training.table->columns) cells = options.ofChosen(cells);
+    options.training.table->places = options.ofChosen(options.training.table->places);
+  }
   applySeeds(options, model, diagnostics);
   applyLoss(options, model, diagnostics);
   if (!options.trains()) return;
-  applyOptimizer(options, model, diagnostics);
-  resetOptimizer(options, model, diagnostics);
+  const std::vector<TorchOptimizer> saved = readTorchOptimizers(options, model);
+  applyOptimizer(options, model, saved, diagnostics);
+  if (saved.empty()) return resetOptimizer(options, model, diagnostics);
+  model.extra.clear();
+  resetState(model);
+  for (size_t k = 0; k < model.k(); ++k) {
+    if (model.partial.empty()) {
+      takeTorchState(model, k, saved[k]);
+      continue;
+    }
+    FusedModel alone = memberAlone(model, k);
+    takeTorchState(alone, 0, saved[k]);
+    putMember(model, alone, k);
+  }
 }
 
 void resume(FusedModel checkpoint, FusedModel& model) {

@@ -31,6 +31,9 @@ void addWhat(CLI::App& app, RunOptions& o) {
       ->group(group);
   app.add_flag("--keep-optimizer", o.keep_optimizer, "go on with the optimizer state of the file")
       ->group(group);
+  app.add_option("--optimizer-state", o.optimizer_state,
+                 "go on with a state dict of torch.optim that torch.save wrote; one file or K")
+      ->group(group);
 }
 
 void addData(CLI::App& app, RunOptions& o) {
@@ -127,6 +130,12 @@ void addRun(CLI::App& app, RunOptions& o) {
          "--ema", o.ema,
          "decay of a moving average of the parameters, which is scored and written; one or K")
       ->group(group);
+  app.add_option("--swa", o.swa,
+                 "epoch from which on the parameters are averaged, which are written; one or K")
+      ->group(group);
+  app.add_flag("--recalibrate", o.recalibrate,
+               "at the end, measure the statistics of batch norms anew (--swa does)")
+      ->group(group);
   app.add_option("--amp", o.amp, "mixed precision: bf16 or fp16")
       ->check(oneOf({"bf16", "fp16"}))
       ->group(group);
@@ -138,7 +147,8 @@ void addRun(CLI::App& app, RunOptions& o) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--metric", o.metrics,
-                 "comma-separated: accuracy, topN, f1, auroc, mse, mae, r2, perplexity")
+                 "comma-separated: accuracy, topN, f1, auroc, mse, mae, r2, perplexity, or a "
+                 "scripted METRIC.pt")
       ->group(group);
   app.add_option("--checkpoint", o.checkpoint,
                  "folder of the run's checkpoint (default TRAINED.ckpt, removed on success)")
@@ -204,7 +214,6 @@ void checkRows(const RunOptions& o) {
 void checkCheckpoint(const RunOptions& o) {
   const bool given = !o.checkpoint.empty() || o.checkpoint_every > 0 || !o.resume.empty();
   if (given && !o.trains()) throw Refused(usage("checkpoints are for training"));
-  if (given && o.unfused) throw Refused(unsupported("checkpoints of a run with --unfused"));
   if (!o.resume.empty() && !o.checkpoint.empty() && o.resume != o.checkpoint) {
     throw Refused(usage("--resume goes on in its own folder; --checkpoint names another"));
   }
@@ -223,6 +232,10 @@ void checkCombination(const RunOptions& o) {
   }
   checkRows(o);
   checkCheckpoint(o);
+  if (!o.optimizer_state.empty() && (o.keep_optimizer || !o.trains())) {
+    throw Refused(usage(o.trains() ? "--keep-optimizer and --optimizer-state exclude each other"
+                                   : "--optimizer-state is for training"));
+  }
   if (!o.trains() && !o.output.empty()) {
     throw Refused(usage(std::string("-o is for training, but ") +
                         (o.evaluate ? "--evaluate" : "--predict") + " does not train"));
@@ -238,12 +251,15 @@ void checkCombination(const RunOptions& o) {
 
 void protectInputs(const RunOptions& o) {
   std::vector<std::string> inputs = {o.model(), o.data, o.validation};
-  for (const std::string& files : {o.data, o.validation}) {
+  for (const std::string& files : {o.data, o.validation, o.optimizer_state}) {
     for (const std::string& file : splitText(files, ',')) inputs.push_back(file);
   }
   std::erase(inputs, "");
   for (const std::string& file : {o.training.hparams, o.training.parameter_groups, o.subset}) {
     if (!file.empty()) inputs.push_back(file);
+  }
+  for (const std::string& metric : splitText(o.metrics, ',')) {
+    if (metric.ends_with(".pt")) inputs.push_back(metric);
   }
   for (const std::string& file : {o.output, o.predict, o.log}) {
     if (file.empty()) continue;
@@ -256,6 +272,12 @@ void protectInputs(const RunOptions& o) {
 }
 
 }  // namespace
+
+at::Tensor RunOptions::rowsOfChosen(const at::Tensor& all) const {
+  if (!chosen) return all;
+  const std::vector<int64_t> rows(chosen->numbers.begin(), chosen->numbers.end());
+  return all.index_select(0, at::tensor(rows, at::kLong));
+}
 
 std::optional<RunOptions> parseRunOptions(const std::vector<std::string>& arguments) {
   CommandLine line(

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <numeric>
 
 #include "tools/common/terminal.h"
 
@@ -75,19 +76,53 @@ std::vector<std::pair<std::string, double>> numbersOf(const EpochResult& result,
   return numbers;
 }
 
+/// Column names and what member k ended with; empty where it took part in no epoch.
+std::vector<std::pair<std::string, double>> finalNumbers(const TrainResult& result, size_t k) {
+  const EpochResult* last = lastOf(result, k);
+  if (!last) return {};
+  if (!result.written) return numbersOf(*last, k);
+  EpochResult end = *last;
+  end.validation = result.written;
+  return numbersOf(end, k);
+}
+
+struct Spread {
+  std::string name;
+  double mean, deviation;
+};
+
+/// Mean and sample standard deviation over the members, per column.
+std::vector<Spread> spreadOf(const TrainResult& result, size_t k) {
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<double>> columns;
+  for (size_t i = 0; i < k; ++i) {
+    for (const auto& [name, value] : finalNumbers(result, i)) {
+      if (columns[name].empty()) names.push_back(name);
+      columns[name].push_back(value);
+    }
+  }
+  std::vector<Spread> spreads;
+  for (const std::string& name : names) {
+    const std::vector<double>& values = columns[name];
+    const auto count = static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    spreads.push_back({name, mean, std::sqrt(squares / (count - 1))});
+  }
+  return spreads;
+}
+
 Json trainingJson(const FusedModel& model, const TrainResult& result) {
   Json members = Json::array();
   for (size_t k = 0; k < model.k(); ++k) {
-    const EpochResult* last = lastOf(result, k);
     const MemberEnd& end = result.members[k];
     Json member;
     member["member"] = model.member_names[k];
     member["epochs"] = end.epochs;
     if (end.best_epoch > 0) member["best_epoch"] = end.best_epoch;
     if (!end.reason.empty()) member["ended"] = end.reason;
-    if (last) {
-      for (const auto& [name, value] : numbersOf(*last, k)) member[name] = number(value);
-    }
+    for (const auto& [name, value] : finalNumbers(result, k)) member[name] = number(value);
     members.push_back(member);
   }
   return members;
@@ -116,20 +151,32 @@ Table trainingTable(const FusedModel& model, const TrainResult& result) {
   for (const std::string& name : columns) table.header.push_back(spaced(name));
   if (ended) table.header.emplace_back("ended");
   for (size_t k = 0; k < model.k(); ++k) {
-    const EpochResult* last = lastOf(result, k);
     const MemberEnd& end = result.members[k];
     std::vector<std::string> row = {model.member_names[k], std::to_string(end.epochs)};
     if (best) row.push_back(end.best_epoch > 0 ? std::to_string(end.best_epoch) : "-");
     std::map<std::string, double> numbers;
-    if (last) {
-      for (const auto& [name, value] : numbersOf(*last, k)) numbers[name] = value;
-    }
+    for (const auto& [name, value] : finalNumbers(result, k)) numbers[name] = value;
     for (const std::string& name : columns)
       row.push_back(numbers.count(name) ? cell(numbers[name]) : "-");
     if (ended) row.push_back(end.reason.empty() ? "-" : end.reason);
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+/// Two more rows below the members: mean and standard deviation.
+void addSpread(Table& table, const TrainResult& result, size_t k) {
+  std::vector<std::string> mean(table.header.size(), "-"), deviation = mean;
+  mean[0] = "mean";
+  deviation[0] = "std";
+  for (const Spread& spread : spreadOf(result, k)) {
+    const auto at = std::find(table.header.begin(), table.header.end(), spaced(spread.name));
+    if (at == table.header.end()) continue;
+    mean[static_cast<size_t>(at - table.header.begin())] = cell(spread.mean);
+    deviation[static_cast<size_t>(at - table.header.begin())] = cell(spread.deviation);
+  }
+  table.rows.push_back(mean);
+  table.rows.push_back(deviation);
 }
 
 }  // namespace
@@ -147,6 +194,10 @@ void EpochReporter::report(const EpochResult& result, int64_t last_epoch) {
     if (!log_) throw Refused(error("cannot write the log", Place{log_path_}));
   }
   if (!prints_) return;
+  if (!explained_ && names_.size() > 1) {
+    std::cout << "a..b: from the least to the greatest of the " << names_.size() << " members\n";
+  }
+  explained_ = true;
   std::cout << "epoch " << result.epoch << "/" << last_epoch << "  train loss "
             << range(result.train_loss);
   for (const auto& [name, values] : result.train_metrics)
@@ -164,13 +215,20 @@ void reportTraining(const RunOptions& options, const FusedModel& model, const Tr
     Json json;
     json["output"] = options.output;
     json["members"] = trainingJson(model, result);
+    for (const Spread& spread : options.folds > 0 && !options.chosen ? spreadOf(result, model.k())
+                                                                     : std::vector<Spread>()) {
+      json["mean"][spread.name] = number(spread.mean);
+      json["std"][spread.name] = number(spread.deviation);
+    }
     double seconds = 0;
     for (const EpochResult& epoch : result.epochs) seconds += epoch.seconds;
     json["seconds"] = seconds;
     std::cout << json.dump(2) << std::endl;
   }
   if (options.json || options.quiet) return;
-  std::cout << format(trainingTable(model, result)) << std::flush;
+  Table table = trainingTable(model, result);
+  if (options.folds > 0 && !options.chosen) addSpread(table, result, model.k());
+  std::cout << format(table) << std::flush;
 }
 
 void reportPredictions(const RunOptions& options, const FusedModel& model,

@@ -17,7 +17,7 @@ class EpochReporter {
   void report(const EpochResult& result, int64_t last_epoch);
 
  private:
-  bool prints_;
+  bool prints_, explained_ = false;
   const std::vector<std::string>& names_;
   std::string log_path_;
   std::ofstream log_;

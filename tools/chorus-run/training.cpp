@@ -1,7 +1,7 @@
 #include "tools/chorus-run/training.h"
 
-#include "lib/export/state.h"
 #include "tools/chorus-run/report.h"
+#include "tools/chorus-run/train_apart.h"
 #include "tools/common/terminal.h"
 #include "tools/common/values.h"
 
@@ -45,105 +45,6 @@ std::vector<double> limitsOf(const RunOptions& options, const std::string& name,
   return values;
 }
 
-/// Member k's own rows of stacked arrays, as a stacked array of one member.
-Dataset ofMember(const Dataset& data, size_t k) {
-  Dataset mine = data;
-  const auto slice = [k](DataArray& array) {
-    if (array.stacked) array.values = array.values.narrow(0, static_cast<int64_t>(k), 1);
-  };
-  for (DataArray& array : mine.inputs) slice(array);
-  if (mine.target) slice(*mine.target);
-  for (DataArray& array : mine.more) slice(array);
-  if (mine.weights) slice(*mine.weights);
-  return mine;
-}
-
-template <typename T>
-void keepOnly(std::vector<T>& values, size_t k) {
-  if (!values.empty()) values = {values[k]};
-}
-
-TrainOptions ofMember(const TrainOptions& options, size_t k) {
-  TrainOptions mine = options;
-  keepOnly(mine.epochs, k);
-  keepOnly(mine.batch_size, k);
-  keepOnly(mine.clip_norm, k);
-  keepOnly(mine.clip_value, k);
-  keepOnly(mine.schedules, k);
-  keepOnly(mine.rows, k);
-  keepOnly(mine.validation_rows, k);
-  keepOnly(mine.patience, k);
-  keepOnly(mine.min_delta, k);
-  keepOnly(mine.ema, k);
-  return mine;
-}
-
-/// Puts a member that was trained alone back into its slice.
-void putBack(FusedModel& model, const FusedModel& solo, size_t k) {
-  const at::NoGradGuard no_grad;
-  const auto put = [k](at::Tensor to, const at::Tensor& from) {
-    to[static_cast<int64_t>(k)].copy_(from[0]);
-  };
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    if (model.stacked[i]) put(model.tensors[i].detach(), solo.tensors[i].detach());
-  }
-  put(model.step, solo.step);
-  for (auto& [name, tensor] : model.state) put(tensor, solo.state.at(name));
-}
-
-/// Writes member k's numbers into those of all.
-void mergeNumbers(std::vector<double>& all, const std::vector<double>& mine, size_t k,
-                  size_t members) {
-  all.resize(members, std::numeric_limits<double>::quiet_NaN());
-  all[k] = mine.at(0);
-}
-
-void mergeEpoch(std::vector<EpochResult>& all, const EpochResult& mine, size_t k, size_t members) {
-  const auto at = static_cast<size_t>(mine.epoch) - 1;
-  if (all.size() <= at) all.resize(at + 1);
-  EpochResult& result = all[at];
-  result.epoch = mine.epoch;
-  result.active.resize(members, false);
-  result.active[k] = mine.active[0];
-  result.seconds += mine.seconds;
-  mergeNumbers(result.train_loss, mine.train_loss, k, members);
-  mergeNumbers(result.lr, mine.lr, k, members);
-  for (const auto& [name, values] : mine.train_metrics)
-    mergeNumbers(result.train_metrics[name], values, k, members);
-  if (!mine.validation) return;
-  if (!result.validation) result.validation.emplace();
-  mergeNumbers(result.validation->loss, mine.validation->loss, k, members);
-  for (const auto& [name, values] : mine.validation->metrics)
-    mergeNumbers(result.validation->metrics[name], values, k, members);
-}
-
-TrainResult trainApart(const RunOptions& options, FusedModel& model, const RunData& data,
-                       const TrainOptions& train_options, Diagnostics& diagnostics) {
-  model.state = optimizerState(model);
-  TrainResult all;
-  all.members.resize(model.k());
-  for (size_t k = 0; k < model.k(); ++k) {
-    FusedModel solo = selectMembers(model, {k});
-    const Dataset mine = ofMember(data.train, k);
-    const std::optional<Dataset> validation =
-        data.validation ? std::optional(ofMember(*data.validation, k)) : std::nullopt;
-    ProgressBar bar(model.member_names[k], static_cast<size_t>(train_options.epochs[k]),
-                    options.quiet);
-    TrainObserver observer;
-    observer.on_epoch = [&](const EpochResult& result) {
-      bar.update(static_cast<size_t>(result.epoch));
-    };
-    const TrainResult result = train(solo, mine, validation ? &*validation : nullptr,
-                                     ofMember(train_options, k), observer, diagnostics);
-    for (const EpochResult& epoch : result.epochs) mergeEpoch(all.epochs, epoch, k, model.k());
-    all.members[k] = result.members[0];
-    putBack(model, solo, k);
-  }
-  EpochReporter reporter(options, model, data);
-  for (const EpochResult& result : all.epochs) reporter.report(result, all.epochs.back().epoch);
-  return all;
-}
-
 /// K schedules between ';', or a column of the table.
 std::vector<Schedule> schedulesOf(const RunOptions& options, size_t k) {
   const HparamsTable* table = tableWith(options, "lr-schedule", !options.schedule.empty());
@@ -168,6 +69,24 @@ std::vector<double> decaysOf(const RunOptions& options, size_t k) {
   return decays;
 }
 
+void setAverages(const RunOptions& options, size_t k, TrainOptions& train) {
+  train.ema = decaysOf(options, k);
+  if (tableWith(options, "swa", !options.swa.empty()) || !options.swa.empty()) {
+    train.swa = integersOf(options, "swa", options.swa, "", k, 1);
+  }
+  train.recalibrate = options.recalibrate;
+  if (train.swa.empty()) return;
+  if (!train.ema.empty()) throw Refused(usage("--ema and --swa exclude each other"));
+  if (options.restore == "best") {
+    throw Refused(usage("--swa averages epochs; --restore best takes one of them"));
+  }
+  for (size_t i = 0; i < k; ++i) {
+    if (train.swa[i] <= train.epochs[i]) continue;
+    throw Refused(error("--swa begins at epoch " + std::to_string(train.swa[i]) +
+                        ", but there are " + std::to_string(train.epochs[i]) + " epochs"));
+  }
+}
+
 void setStopping(const RunOptions& options, size_t k, bool validates, TrainOptions& train) {
   const HparamsTable* table = tableWith(options, "patience", !options.patience.empty());
   if (table || !options.patience.empty()) {
@@ -177,8 +96,8 @@ void setStopping(const RunOptions& options, size_t k, bool validates, TrainOptio
   if (!train.min_delta.empty() && train.patience.empty()) {
     throw Refused(usage("--min-delta is for --patience"));
   }
-  train.restore_best =
-      options.restore.empty() ? !train.patience.empty() : options.restore == "best";
+  train.restore_best = options.restore.empty() ? !train.patience.empty() && train.swa.empty()
+                                               : options.restore == "best";
   bool watches = !train.patience.empty() || train.restore_best;
   for (const Schedule& schedule : train.schedules) watches = watches || schedule.observe;
   train.monitor = !options.monitor.empty() ? options.monitor
@@ -223,7 +142,7 @@ TrainOptions trainOptions(const RunOptions& options, size_t k, const RunData& da
                  : options.on_nan == "skip"   ? OnNan::Skip
                                               : OnNan::Stop;
   train.schedules = schedulesOf(options, k);
-  train.ema = decaysOf(options, k);
+  setAverages(options, k, train);
   if (!options.amp.empty()) train.amp = options.amp == "bf16" ? at::kBFloat16 : at::kHalf;
   train.metrics = metricNames(options);
   train.rows = data.rows;
@@ -236,7 +155,10 @@ TrainOptions trainOptions(const RunOptions& options, size_t k, const RunData& da
 TrainResult runTraining(const RunOptions& options, FusedModel& model, const RunData& data,
                         CheckpointFolder& checkpoints, Diagnostics& diagnostics) {
   const TrainOptions train_options = trainOptions(options, model.k(), data);
-  if (options.unfused) return trainApart(options, model, data, train_options, diagnostics);
+  const SignalScope signals;
+  if (options.unfused) {
+    return trainApart(options, model, data, train_options, checkpoints, diagnostics);
+  }
   EpochReporter reporter(options, model, data);
   const int64_t last = *std::max_element(train_options.epochs.begin(), train_options.epochs.end());
   std::optional<ProgressBar> bar;
@@ -257,7 +179,6 @@ TrainResult runTraining(const RunOptions& options, FusedModel& model, const RunD
   };
   observer.should_stop = [] { return interrupted(); };
   observer.checkpoint = [&](const FusedModel& now, bool urgent) { checkpoints.write(now, urgent); };
-  const SignalScope signals;
   return train(model, data.train, data.validation ? &*data.validation : nullptr, train_options,
                observer, diagnostics);
 }

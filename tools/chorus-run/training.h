@@ -17,7 +17,7 @@ std::vector<int64_t> batchSizes(const RunOptions& options, size_t k);
 std::vector<std::string> metricNames(const RunOptions& options);
 
 /// Trains all members at once, or with --unfused each alone, with a progress bar, a line per epoch,
-/// and --log. `checkpoints` writes the run's state (never with --unfused).
+/// and --log. `checkpoints` writes the run's state.
 TrainResult runTraining(const RunOptions& options, FusedModel& model, const RunData& data,
                         CheckpointFolder& checkpoints, Diagnostics& diagnostics);
 

@@ -7,9 +7,10 @@
 #include <set>
 
 #include "chorus/fused_model.h"
+#include "lib/export/alone.h"
+#include "lib/export/torch_optimizer.h"
 #include "lib/support/atomic_file.h"
 #include "lib/support/names.h"
-#include "tools/chorus-split/optimizer_state.h"
 #include "tools/common/command_line.h"
 #include "tools/common/manifest.h"
 #include "tools/common/members.h"
@@ -114,6 +115,7 @@ std::vector<std::string> outputPaths(const SplitOptions& options, const FusedMod
 
 /// Names and tensors of member k, ties under each of their names.
 c10::Dict<std::string, at::Tensor> stateDict(const FusedModel& model, size_t k) {
+  if (!model.partial.empty()) return stateDict(memberAlone(model, k), 0);
   c10::Dict<std::string, at::Tensor> dict;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const TensorSlot& slot = model.prototype.slots[i];

@@ -6,8 +6,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(chorus_options INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
 if(CHORUS_SANITIZE)
-  target_compile_options(chorus_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer
-                         -fno-sanitize-recover=undefined)
+  # Not vptr: it needs type information that LibTorch does not export.
+  target_compile_options(chorus_options INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr
+                         -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(chorus_options INTERFACE -fsanitize=address,undefined)
 endif()
 target_compile_definitions(chorus_options INTERFACE CHORUS_VERSION="${PROJECT_VERSION}")

@@ -177,8 +177,9 @@ HparamsTable readHparams(const std::string& file, const std::vector<std::string>
   std::vector<Row> rows =
       is_json ? readJsonRows(file, text, known) : readCsvRows(file, text, known);
   if (rows.size() != members.size()) {
-    refuse(file, "has " + std::to_string(rows.size()) + " rows for " +
-                     std::to_string(members.size()) + " members");
+    refuse(file, "has " + std::to_string(rows.size()) + (rows.size() == 1 ? " row" : " rows") +
+                     " for " + std::to_string(members.size()) +
+                     (members.size() == 1 ? " member" : " members"));
   }
   const bool named = std::any_of(rows.begin(), rows.end(),
                                  [](const Row& row) { return row.cells.count(kMember); });

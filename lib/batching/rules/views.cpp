@@ -62,10 +62,12 @@ RuleResult repeat(RuleContext& context) {
       {context.emit("aten::repeat", {context.stackedAtRank(0, context.outputRank()), all})});
 }
 
-/// repeat_interleave(x, int, dim); without dim the member is taken as one row.
+/// repeat_interleave(x, counts, dim), one count or one per place; without dim the member is taken
+/// as one row.
 RuleResult repeatInterleave(RuleContext& context) {
-  if (context.isTensor(1) || context.isTensor(0) == false)
-    return context.decline("counts that are a tensor");
+  if (context.isTensor(1) && context.operand(1).stacked)
+    return context.decline("each member has its own counts");
+  if (!context.has("self")) return context.decline("counts that are a tensor");
   const auto dim = context.constant(context.indexOf("dim"));
   if (!dim) return context.decline("computed dim");
   if (!dim->isNone()) return dimShift()(context);

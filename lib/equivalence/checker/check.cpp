@@ -1,6 +1,6 @@
 #include "chorus/checker.h"
 
-#include <cstring>
+#include <algorithm>
 #include <set>
 
 #include "lib/equivalence/checker/tables.h"
@@ -27,8 +27,9 @@ struct Pairing {
 bool sameBytes(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor x = a.detach().resolve_conj().resolve_neg().cpu().contiguous();
   const at::Tensor y = b.detach().resolve_conj().resolve_neg().cpu().contiguous();
+  const auto* bytes = static_cast<const char*>(x.const_data_ptr());
   return x.nbytes() == y.nbytes() &&
-         (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
+         std::equal(bytes, bytes + x.nbytes(), static_cast<const char*>(y.const_data_ptr()));
 }
 
 /// Whether value `a` of member 0 and value `b` correspond under the map.
@@ -60,20 +61,38 @@ bool valuesAreListed(const Pairing& p, const VaryingAttribute& attribute, const 
          (mine[0] == attribute.values[0][0] || (a.floating && b.floating));
 }
 
-bool operandsCorrespond(const Pairing& p, size_t n, const NodeFacts& a, const NodeFacts& b) {
-  const auto& left = a.operands;
-  const auto& right = b.operands;
-  if (left.size() != right.size()) return false;
+/// "" if the operands correspond.
+std::string wrongOperand(const Pairing& p, size_t n, const NodeFacts& a, const NodeFacts& b) {
+  const auto &left = a.operands, &right = b.operands;
+  if (left.size() != right.size()) return "other number of operands";
   const bool any_order = a.commutative && b.commutative;
   for (size_t i = any_order ? 2 : 0; i < left.size(); ++i) {
     const auto listed = p.listed.find({p.mode, n, i});
-    const bool same = listed == p.listed.end() ? correspond(p, left[i], right[i])
-                                               : valuesAreListed(p, *listed->second, a, b);
-    if (!same) return false;
+    const bool varies = listed != p.listed.end();
+    const bool same =
+        varies ? valuesAreListed(p, *listed->second, a, b) : correspond(p, left[i], right[i]);
+    if (!same) return c10::str("other operand ", i);
   }
-  if (!any_order) return true;
-  return (correspond(p, left[0], right[0]) && correspond(p, left[1], right[1])) ||
-         (correspond(p, left[0], right[1]) && correspond(p, left[1], right[0]));
+  const auto fit = [&](size_t i, size_t j) { return correspond(p, left[i], right[j]); };
+  return !any_order || (fit(0, 0) && fit(1, 1)) || (fit(0, 1) && fit(1, 0)) ? "" : "other operands";
+}
+
+/// What is wrong with the image of node n, or "".
+std::string wrongImage(const Pairing& p, size_t n, std::vector<char>& taken) {
+  const NodeFacts& a = p.table_a.nodes[n];
+  const uint32_t image = p.nodes[n];
+  if (a.literal || !a.live) {
+    const auto& known = p.table_b.first_literal;
+    const bool found = a.literal && known.contains(a.text);
+    return image == (found ? known.at(a.text) : kNoNode) ? "" : "not the first equal constant";
+  }
+  if (image >= p.table_b.nodes.size()) return "mapped to no node";
+  const NodeFacts& b = p.table_b.nodes[image];
+  if (std::exchange(taken[image], 1)) return "its image is taken";
+  if (!b.live || b.literal || a.text != b.text)
+    return c10::str(a.text, " is mapped to ", b.literal ? "a constant" : b.text.c_str());
+  if (a.node->outputs().size() != b.node->outputs().size()) return "other number of outputs";
+  return wrongOperand(p, n, a, b);
 }
 
 /// Fusion contract C2, C3, C4, C5: the node map is one to one and preserves ops, attributes and
@@ -81,22 +100,12 @@ bool operandsCorrespond(const Pairing& p, size_t n, const NodeFacts& a, const No
 void checkNodes(const Pairing& p, const std::string& where) {
   require(p.nodes.size() == p.table_a.nodes.size(), {where, "the map has the wrong length"});
   std::vector<char> taken(p.table_b.nodes.size());
-  for (size_t n = 0; n < p.nodes.size(); ++n) {
-    const NodeFacts& a = p.table_a.nodes[n];
-    const uint32_t image = p.nodes[n];
-    const std::string at = where + "node " + std::to_string(n) + ": ";
-    if (a.literal || !a.live) {
-      const auto first = p.table_b.first_literal.find(a.text);
-      const bool found = a.literal && first != p.table_b.first_literal.end();
-      require(image == (found ? first->second : kNoNode), {at, "not the first equal constant"});
-      continue;
+  for (const bool literals : {false, true}) {  // ops say more than constants
+    for (size_t n = 0; n < p.nodes.size(); ++n) {
+      const NodeFacts& a = p.table_a.nodes[n];
+      const std::string wrong = a.literal == literals ? wrongImage(p, n, taken) : "";
+      if (!wrong.empty()) throw Rejected(c10::str(where, "node ", n, " (", a.text, "): ", wrong));
     }
-    require(image < p.table_b.nodes.size(), {at, "mapped to no node"});
-    const NodeFacts& b = p.table_b.nodes[image];
-    require(!std::exchange(taken[image], 1), {at, "its image is taken"});
-    require(b.live && !b.literal && a.text == b.text, {at, a.text, " is mapped to ", b.text});
-    require(a.node->outputs().size() == b.node->outputs().size(), {at, "other number of outputs"});
-    require(operandsCorrespond(p, n, a, b), {at, "other operands"});
   }
   for (size_t n = 0; n < taken.size(); ++n) {
     const NodeFacts& b = p.table_b.nodes[n];
@@ -129,7 +138,7 @@ void checkSlots(const Member& a, const Member& b, const std::vector<uint32_t>& m
           {"other number of slots"});
   std::vector<char> taken(b.slots.size());
   for (size_t s = 0; s < map.size(); ++s) {
-    const std::string at = "slot " + std::to_string(s) + ": ";
+    const std::string at = c10::str("slot ", s, " ('", a.slots[s].name, "'): ");
     require(map[s] < b.slots.size() && !std::exchange(taken[map[s]], 1), {at, "not one to one"});
     const TensorSlot& x = a.slots[s];
     const TensorSlot& y = b.slots[map[s]];
@@ -149,9 +158,8 @@ void checkSlots(const Member& a, const Member& b, const std::vector<uint32_t>& m
 void checkInterface(const Member& a, const Member& b) {
   require(a.inputs.size() == b.inputs.size(), {"other number of inputs"});
   for (size_t i = 0; i < a.inputs.size(); ++i) {
-    const bool same = a.inputs[i].dtype == b.inputs[i].dtype &&
-                      a.inputs[i].sizes == b.inputs[i].sizes &&
-                      a.inputs[i].bound == b.inputs[i].bound;
+    const InputSpec &x = a.inputs[i], &y = b.inputs[i];
+    const bool same = x.dtype == y.dtype && x.sizes == y.sizes && x.bound == y.bound;
     require(same, {"input ", std::to_string(i), " has another dtype, shape or bound"});
   }
   require(a.output == b.output, {"the results are arranged differently"});
@@ -221,7 +229,6 @@ std::string checkCertificate(const Certificate& certificate, const std::vector<M
       checkMember(certificate, members, k, train, eval, listed, differing);
     k = 0;
     checkLists(certificate, listed, differing);
-    // Under any map member 0 corresponds to itself; the certificate has the plain one.
     for (size_t s = 0; s < members[0].slots.size(); ++s) {
       require(certificate.members[0].slots[s] == s, {"member 0's own map is not the identity"});
     }

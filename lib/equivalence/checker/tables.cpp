@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "chorus/varying_policy.h"
@@ -14,10 +15,9 @@ namespace {
 
 std::string bitsOf(double value) {
   if (std::isnan(value)) return "nan";
-  std::string digits(16, '0');
-  uint64_t bits = std::bit_cast<uint64_t>(value);
-  for (size_t i = 16; i-- > 0; bits >>= 4) digits[i] = "0123456789abcdef"[bits & 15];
-  return digits;
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), 17, "%016lx", std::bit_cast<unsigned long>(value));
+  return digits.data();
 }
 
 std::string scalarKey(const c10::IValue& value) {
@@ -34,11 +34,10 @@ std::string scalarKey(const c10::IValue& value) {
 
 std::string keyOf(const c10::IValue& value) {
   if (!value.isList() && !value.isTuple()) return scalarKey(value);
+  const auto elements =
+      value.isList() ? value.toListRef().vec() : value.toTupleRef().elements().vec();
   std::string key;
-  for (const c10::IValue& element :
-       value.isList() ? value.toListRef().vec() : value.toTupleRef().elements().vec()) {
-    key.append(key.empty() ? "" : ",").append(scalarKey(element));
-  }
+  for (const c10::IValue& element : elements) key += (key.empty() ? "" : ",") + scalarKey(element);
   return value.isList() ? c10::str("[", key, "]") : c10::str("(", key, ")");
 }
 
@@ -69,15 +68,10 @@ bool isCommutative(const Table& table, const NodeFacts& facts) {
   return !table.isInput(alpha) && table.maker(alpha).literal && table.maker(alpha).text == "i1";
 }
 
-bool isNumber(const Table& table, const Value* value) {
-  if (table.isInput(value) || !table.maker(value).literal) return false;
-  return table.maker(value).text[0] == 'i' || table.maker(value).text[0] == 'd';
-}
-
 std::vector<char> varyingOperands(const Table& table, const Node* node) {
   std::vector<char> varying(node->inputs().size());
-  const auto is_row = [&](const auto& row) { return row.op == node->kind().toQualString(); };
-  const auto* row = std::find_if(std::begin(kVaryingPolicy), std::end(kVaryingPolicy), is_row);
+  const std::string_view op = node->kind().toQualString();
+  const auto* row = std::ranges::find(kVaryingPolicy, op, &VaryingPolicy::op);
   if (row == std::end(kVaryingPolicy) || !node->maybeSchema()) return varying;
   for (const Value* output : node->outputs()) {
     if (!output->type()->castRaw<c10::TensorType>()) return varying;
@@ -85,7 +79,10 @@ std::vector<char> varyingOperands(const Table& table, const Node* node) {
   const std::string names = c10::str(" ", row->arguments, " ");
   for (size_t i = 0; i < varying.size(); ++i) {
     const std::string name = c10::str(" ", node->schema().arguments().at(i).name(), " ");
-    varying[i] = isNumber(table, node->inputs()[i]) && names.find(name) != std::string::npos;
+    const Value* input = node->inputs()[i];
+    const NodeFacts* maker = table.isInput(input) ? nullptr : &table.maker(input);
+    const bool number = maker && maker->literal && (maker->text[0] == 'i' || maker->text[0] == 'd');
+    varying[i] = number && names.find(name) != std::string::npos;
   }
   return varying;
 }
@@ -161,10 +158,7 @@ void addBlock(Table& table, const torch::jit::Block& block) {
 }  // namespace
 
 void require(bool holds, std::initializer_list<std::string> parts) {
-  if (holds) return;
-  std::string text;
-  for (const std::string& part : parts) text += part;
-  throw Rejected(text);
+  if (!holds) throw Rejected(std::accumulate(parts.begin(), parts.end(), std::string()));
 }
 
 Table tableOf(const Member& member, const CanonicalGraph& canonical) {

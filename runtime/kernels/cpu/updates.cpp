@@ -6,6 +6,26 @@
 namespace chorus::kernels {
 namespace {
 
+/// Bytes ahead of the loop that are asked for: the hardware's own prefetching ends with each page.
+/// Measured: Adam's loop over four arrays gains an eighth, a loop that only reads a fifth; SGD's
+/// loses, and does without.
+constexpr int64_t kAhead = 12 * 1024;
+/// Rows shorter than this stay in the cache anyway.
+constexpr int64_t kLong = 32 * 1024;
+
+/// body(i) for i in 0..n-1; lines of `arrays` are fetched ahead where there are many.
+template <typename T, typename Body, typename... Arrays>
+inline __attribute__((always_inline)) void forEach(int64_t n, const Body& body,
+                                                   const Arrays*... arrays) {
+  constexpr int64_t line = 64 / sizeof(T), ahead = kAhead / sizeof(T);
+  int64_t i = 0;
+  for (; n >= kLong / static_cast<int64_t>(sizeof(T)) && i + line <= n; i += line) {
+    (__builtin_prefetch(arrays + i + ahead, 1), ...);
+    for (int64_t j = i; j < i + line; ++j) body(j);
+  }
+  for (; i < n; ++i) body(i);
+}
+
 template <typename T>
 inline __attribute__((always_inline)) void adamLoop(T* __restrict p, const T* __restrict g,
                                                     T* __restrict m, T* __restrict v, int64_t n,
@@ -21,7 +41,7 @@ inline __attribute__((always_inline)) void adamLoop(T* __restrict p, const T* __
   const T eps = static_cast<T>(a.eps);
   const bool near = towards < T(0.5);  // as lerp
   const T away = T(1) - towards;
-  for (int64_t i = 0; i < n; ++i) {
+  const auto move = [&](int64_t i) __attribute__((always_inline)) {
     T x = p[i] * shrink;
     const T slope = sign * g[i] + decay * x;
     const T gap = slope - m[i];
@@ -31,7 +51,8 @@ inline __attribute__((always_inline)) void adamLoop(T* __restrict p, const T* __
     v[i] = square;
     x += rate * mean / (std::sqrt(square) / correction + eps);
     p[i] = x;
-  }
+  };
+  forEach<T>(n, move, p, g, m, v);
 }
 
 template <typename T>
@@ -60,11 +81,14 @@ inline __attribute__((always_inline)) void sgdLoop(T* __restrict p, const T* __r
 template <typename T, typename Bits>
 inline __attribute__((always_inline)) bool finiteLoop(const T* x, int64_t n, Bits exponent) {
   Bits bad = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    Bits bits;
-    std::memcpy(&bits, x + i, sizeof bits);
-    bad |= static_cast<Bits>((bits & exponent) == exponent);
-  }
+  forEach<T>(
+      n,
+      [&](int64_t i) __attribute__((always_inline)) {
+        Bits bits;
+        std::memcpy(&bits, x + i, sizeof bits);
+        bad |= static_cast<Bits>((bits & exponent) == exponent);
+      },
+      x);
   return bad == 0;
 }
 

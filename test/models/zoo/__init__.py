@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from .case import Net
 from .judge import Verdict, judge
 
-FAMILIES = ("attention", "encoders", "hugging", "timm_nets", "vision", "structures", "classics", "flow")
+FAMILIES = ("attention", "encoders", "hugging", "timm_nets", "vision", "structures", "classics", "flow", "sequences", "gallery")
 
 
 def nets():

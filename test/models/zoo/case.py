@@ -1,11 +1,20 @@
 """What a network of the zoo is: how to build it, what it reads, how it is exported."""
 from dataclasses import dataclass, field
-from typing import Callable
+from typing import Callable, Optional
 
 import torch
 from torch import nn
 
 N = 2  # rows; K is 2 too, so that a wrong axis gives wrong numbers instead of an error
+
+
+@dataclass
+class Loss:
+    """spec: text of --loss. eager: the same of (outputs as a list, class numbers [N] of `classes`)."""
+
+    spec: str
+    eager: Callable
+    classes: int
 
 
 @dataclass
@@ -16,7 +25,8 @@ class Net:
     kind: trace or script. eager: what is trained instead of build() as the reference (default: the same).
     per_member: ops that may run once per member, because data decide a shape. refused: part of the message where a refusal is
     what is right. rate: the learning rate; deep networks without trained weights explode at a large one. needs: packages without which the net is skipped.
-    slow: takes more than a minute; runs with --slow only.
+    slow: takes more than a minute; runs with --slow only. full: one more of a family, of which a smaller one runs; with --full
+    only. loss: trains through chorus-run with it, instead of the fused file through PyTorch.
     """
 
     build: Callable[[], nn.Module]
@@ -29,6 +39,8 @@ class Net:
     modes: tuple = ("train", "eval")
     quick: bool = False
     slow: bool = False
+    full: bool = False
+    loss: Optional["Loss"] = None
     rate: float = 0.05
     options: list = field(default_factory=list)
 

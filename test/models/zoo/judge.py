@@ -5,6 +5,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from chorus_testing import assert_close, nudged, seeded, state, tool
@@ -66,9 +67,9 @@ def spec(tensor):
     return f"{name}[{','.join(['N', *map(str, tensor.shape[1:])])}]"
 
 
-def step(parameters, outputs, optimizer):
+def step(net, parameters, outputs, optimizer, labels):
     optimizer.zero_grad()
-    losses = [loss_of(tensors) for tensors in outputs]
+    losses = [net.loss.eager(tensors, labels) if net.loss else loss_of(tensors) for tensors in outputs]
     if not all(isinstance(loss, torch.Tensor) for loss in losses):
         return
     sum(losses).backward()
@@ -83,18 +84,46 @@ def cast(inputs, dtype):
     return tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
 
 
-def run(module, batches, net):
-    """Eager steps if the network trains, and the outputs in eval mode: (outputs of each step, outputs)."""
+@dataclass
+class Run:
+    """An eager run: state before and after, outputs of each step and in eval mode."""
+
+    before: dict
+    seen: list
+    evaluated: list
+    after: dict
+
+
+def run(module, batches, labels, net):
+    """Eager steps if the network trains, and eval mode."""
+    before = state(module)
     parameters = [p for p in module.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(parameters, lr=net.rate, momentum=0.9) if parameters else None
     module.train()
     seen = []
-    for inputs in batches if "train" in net.modes else []:
+    for inputs, y in zip(batches, labels) if "train" in net.modes else []:
         outputs = leaves(module(*inputs))
         seen.append([t.detach().clone() for t in outputs])
-        step(parameters, [outputs], optimizer)
+        step(net, parameters, [outputs], optimizer, y)
     with torch.no_grad():
-        return seen, leaves(module.eval()(*batches[0]))
+        return Run(before, seen, leaves(module.eval()(*batches[0])), state(module))
+
+
+_last = {}
+
+
+def references(net, batches, labels):
+    """Per member its eager run and those of nudged weights. The last network's are kept: it comes traced and scripted."""
+    key = (net.build, net.inputs, net.dtype, net.rate, net.modes, net.full)
+    if key not in _last:
+        _last.clear()
+        runs = []
+        for k in range(K):
+            alone = seeded(net.build, k, net.dtype)
+            nudges = (nudged(seeded(net.build, k, net.dtype), seed) for seed in NUDGES[:1 if net.full else None])
+            runs.append([run(module, batches, labels, net) for module in (alone, *nudges)])
+        _last[key] = runs
+    return _last[key]
 
 
 def named(tensors, what):
@@ -105,11 +134,21 @@ def judge(net, folder):
     """Verdict on one network; `folder` holds its files."""
     torch.manual_seed(5)
     batches = [cast(net.inputs(), net.dtype) for _ in range(STEPS)]
+    labels = [torch.randint(net.loss.classes if net.loss else 2, (len(batches[0][0]),)) for _ in range(STEPS)]
     paths = [folder / f"m{k}.pt" for k in range(K)]
     for k, path in enumerate(paths):
-        save(seeded(net.build, k, net.dtype).train("train" in net.modes), path, batches[0], net.kind)
+        try:
+            save(seeded(net.build, k, net.dtype).train("train" in net.modes), path, batches[0], net.kind)
+        except Exception as failure:
+            if net.kind != "script":
+                raise
+            lines = [line for line in str(failure).splitlines() if line.strip()] or [repr(failure)]
+            return Verdict("skipped", f"PyTorch does not script it: {lines[0].strip()[:150]}")
     inputs = [a for x in batches[0] for a in ("--input", spec(x))] if net.kind == "script" else []
-    done = tool("fuse", *paths, "-o", folder / "fused.pt", "--report", folder / "report.json", *inputs, *net.options, ok=False)
+    options = [*net.options]
+    if net.loss:
+        options += ["--loss", net.loss.spec, "--optimizer", "sgd", "--lr", net.rate, "--momentum", 0.9]
+    done = tool("fuse", *paths, "-o", folder / "fused.pt", "--report", folder / "report.json", *inputs, *options, ok=False)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if re.search("error|unsupported|usage", line)]
         return Verdict("refused", f"exit {done.returncode}: {lines[0] if lines else done.stderr[-300:]}")
@@ -119,7 +158,7 @@ def judge(net, folder):
     if "unchecked" in done.stderr + done.stdout:
         verdict.reason = "; ".join(line for line in (done.stderr + done.stdout).splitlines() if "unchecked" in line)
     try:
-        compare(net, folder, batches)
+        compare(net, folder, batches, labels)
     except Exception as failure:  # whatever goes wrong in a fused file is a wrong result
         verdict.word = "wrong"
         lines = str(failure).strip().splitlines() or [repr(failure)]
@@ -127,43 +166,48 @@ def judge(net, folder):
     return verdict
 
 
-def compare(net, folder, batches):
+def train_fused(net, folder, batches, labels):
+    """The fused module after the same steps, and per step and member its outputs (not through chorus-run)."""
+    if net.loss:
+        np.savez(folder / "data.npz", x=torch.cat([x for x, in batches]).numpy(), y=torch.cat(labels).numpy())
+        tool("run", folder / "fused.pt", "--data", folder / "data.npz", "--batch-size", len(labels[0]), "--shuffle", "none",
+             "-o", folder / "trained.pt", "--quiet")
+        return torch.jit.load(str(folder / "trained.pt")), []
     fused = torch.jit.load(str(folder / "fused.pt"))
-    tolerance = TOLERANCE[net.dtype]
-    train = "train" in net.modes
     parameters = [p for p in fused.parameters() if p.requires_grad]
     optimizer = torch.optim.SGD(parameters, lr=net.rate, momentum=0.9) if parameters else None
     outputs = []
-    if train:
-        fused.train()
-        for inputs in batches:
-            output = fused(*inputs)
-            outputs.append([[t.detach().clone() for t in slices(output, k)] for k in range(K)])
-            step(parameters, [slices(output, k) for k in range(K)], optimizer)
+    fused.train()
+    for inputs, y in zip(batches, labels) if "train" in net.modes else []:
+        output = fused(*inputs)
+        outputs.append([[t.detach().clone() for t in slices(output, k)] for k in range(K)])
+        step(net, parameters, [slices(output, k) for k in range(K)], optimizer, y)
+    return fused, outputs
+
+
+def compare(net, folder, batches, labels):
+    tolerance = TOLERANCE[net.dtype]
+    train = "train" in net.modes
+    fused, outputs = train_fused(net, folder, batches, labels)
     fused.eval()
     with torch.no_grad():
         evaluated = fused(*batches[0])
         ours = {n: t for n, t in state(fused).items() if not n.startswith("chorus.")}
         stacked = fused(*[torch.stack([x] * K) for x in batches[0]])
-    for k in range(K):
-        alone = seeded(net.build, k, net.dtype)
-        nudges = [nudged(seeded(net.build, k, net.dtype), seed) for seed in NUDGES]
-        before = state(alone)
-        reference, *noisy = [run(module, batches, net) for module in (alone, *nudges)]
-        for i in range(STEPS if train else 0):
+    for k, (reference, *noisy) in enumerate(references(net, batches, labels)):
+        for i, seen in enumerate(outputs):
             what = f"output of step {i}"
-            assert_close(named(outputs[i][k], what), named(reference[0][i], what), tolerance,
-                         [named(seen[i], what) for seen, _ in noisy], what=f"member {k}")
+            assert_close(named(seen[k], what), named(reference.seen[i], what), tolerance,
+                         [named(other.seen[i], what) for other in noisy], what=f"member {k}")
         for what, got in (("eval", evaluated), ("eval, stacked input", stacked)):
             ours_now = slices(got, k)
             if net.kind == "trace" and train:  # a trace of train mode keeps auxiliary outputs in eval mode
-                ours_now = ours_now[:len(reference[1])]
-            assert_close(named(ours_now, what), named(reference[1], what), tolerance, [named(end, what) for _, end in noisy],
-                         what=f"member {k}")
+                ours_now = ours_now[:len(reference.evaluated)]
+            assert_close(named(ours_now, what), named(reference.evaluated, what), tolerance,
+                         [named(other.evaluated, what) for other in noisy], what=f"member {k}")
         mine = {n: t[k] if n not in fused.shared_names else t for n, t in ours.items()}
-        want = state(alone)
-        missing = sorted(set(mine) - set(want))
+        missing = sorted(set(mine) - set(reference.after))
         assert not missing, f"the fused file has tensors of its own: {missing}"
-        kept = {n: want[n] for n in mine}
-        assert_close(mine, kept, tolerance, [{n: state(nudge)[n] for n in mine} for nudge in nudges],
-                     moved_from=before if train else None, what=f"member {k}")
+        assert_close(mine, {n: reference.after[n] for n in mine}, tolerance,
+                     [{n: other.after[n] for n in mine} for other in noisy],
+                     moved_from=reference.before if train else None, what=f"member {k}")

@@ -73,10 +73,72 @@ Values dropout(VaryingEmitter& e) {
   return alpha ? alphaScaled(e, x, kept) : scaled(e, x, kept);
 }
 
+// x >= 0 ? x : x slope, the slope drawn between the bounds, or in the middle of them
+Values rrelu(VaryingEmitter& e) {
+  Value* x = e.wide(0);
+  Value* lower = e.numberTensor("lower", x);
+  Value* upper = e.numberTensor("upper", x);
+  Value* slope = nullptr;
+  if (e.isFlag("training", true)) {
+    Value* span = e.emit("aten::sub", {upper, lower}, lower);
+    slope = e.emit("aten::mul", {e.emit("aten::rand_like", {x}, x), span}, x);
+    slope = e.emit("aten::add", {slope, lower}, x);
+  } else if (e.isFlag("training", false)) {
+    Value* sum = e.emit("aten::add", {lower, upper}, lower);
+    slope = e.emit("aten::div", {sum, 2.0}, lower);
+  } else {
+    e.refuse("'training' is computed");
+  }
+  Value* positive = e.emit("aten::ge", {x, 0}, x, at::kBool);
+  Value* below = e.emit("aten::mul", {x, slope}, x);
+  return {e.narrow(e.emit("aten::where", {positive, x, below}, x))};
+}
+
+/// 1 with probability p.
+Values bernoulli(VaryingEmitter& e) {
+  Value* x = e.input(0);
+  Value* drawn = e.emit("aten::rand_like", {x}, x);
+  Value* hit = e.emit("aten::lt", {drawn, e.number("p", x)}, x, at::kBool);
+  return {e.emit("aten::type_as", {hit, x}, x)};
+}
+
+/// The op with (0, 1) for its two numbers, times `scale`, plus `shift`.
+Values moved(VaryingEmitter& e, const std::string& shift, const std::string& scale) {
+  std::vector<Value*> inputs = e.inputs();
+  for (const std::string& name : {shift, scale}) {
+    if (e.input(name)->type()->kind() == c10::TypeKind::TensorType)
+      e.refuse("'" + name + "' is a tensor");
+  }
+  inputs[e.indexOf(shift)] = e.literal(0.0);
+  inputs[e.indexOf(scale)] = e.literal(1.0);
+  Value* drawn = e.again(inputs)->output();
+  Value* first = e.numberTensor(shift, drawn);
+  Value* second = e.numberTensor(scale, drawn);
+  if (scale == "to") second = e.emit("aten::sub", {second, first}, second);
+  return {e.emit("aten::add", {e.emit("aten::mul", {drawn, second}, drawn), first}, drawn)};
+}
+Values uniform(VaryingEmitter& e) { return moved(e, "from", "to"); }
+Values normal(VaryingEmitter& e) { return moved(e, "mean", "std"); }
+Values cauchy(VaryingEmitter& e) { return moved(e, "median", "sigma"); }
+
+Values exponential(VaryingEmitter& e) {
+  std::vector<Value*> inputs = e.inputs();
+  inputs[e.indexOf("lambd")] = e.literal(1.0);
+  Value* drawn = e.again(inputs)->output();
+  return {e.emit("aten::div", {drawn, e.number("lambd", drawn)}, drawn)};
+}
+
 }  // namespace
 
-VaryingForms varyingDropouts() {
-  return {{"aten::dropout", dropout},
+VaryingForms varyingRandom() {
+  return {{"aten::rrelu", rrelu},
+          {"aten::bernoulli", bernoulli},
+          {"aten::uniform", uniform},
+          {"aten::normal", normal},
+          {"aten::normal_functional", normal},
+          {"aten::cauchy", cauchy},
+          {"aten::exponential", exponential},
+          {"aten::dropout", dropout},
           {"aten::feature_dropout", dropout},
           {"aten::alpha_dropout", dropout},
           {"aten::feature_alpha_dropout", dropout}};

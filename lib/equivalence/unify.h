@@ -1,0 +1,13 @@
+// Members that compute the same function of their weights and numbers, but were written in two
+// ways: rewrites that are tried where members are not proved as they are.
+#pragma once
+
+#include "chorus/member.h"
+
+namespace chorus::equivalence {
+
+/// Batch norms of the train graph whose momentum is a number, or None in a script: in one form for
+/// both, of which the numbers vary. The graph is a copy; what does not fit is left as it is.
+void unifyMomentum(Member& member);
+
+}  // namespace chorus::equivalence
