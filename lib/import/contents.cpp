@@ -35,7 +35,7 @@ bool Specializer::isReadOfContents(const Call& call) const {
 /// the graph.
 std::vector<AbstractPtr> Specializer::readContents(const Call& call) {
   const AbstractPtr& tensor = call.arguments[0];
-  if (tensor->number) return {tensor->number};
+  if (tensor->number && tensor->cell->version == 0) return {tensor->number};
   const TensorCell& cell = *tensor->cell;
   const bool is_float = call.name == "aten::Float" || call.name == "aten::FloatImplicit";
   if (!cell.known()) {

@@ -1,8 +1,11 @@
 #include "lib/import/example_run.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <mutex>
+
+#include "lib/support/random_ops.h"
 
 namespace chorus {
 namespace {
@@ -25,9 +28,29 @@ c10::IValue mapTensors(const c10::IValue& value,
   return value;
 }
 
-c10::IValue onMeta(const c10::IValue& value) {
-  if (value.isDevice()) return c10::Device(at::kMeta);
-  return value;
+/// Draws, and memory that nobody has written: what an example has says nothing about the next run.
+bool isArbitrary(const Node* node) {
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  if (!schema) return false;
+  if (drawsFromCounters(node) || schema->name().find("empty") != std::string::npos) return true;
+  const auto op =
+      c10::Dispatcher::singleton().findSchema({schema->name(), schema->overload_name()});
+  return op && op->hasTag(at::Tag::nondeterministic_seeded);
+}
+
+bool anyTensor(const c10::IValue& value) {
+  if (!value.isList()) return value.isTensor();
+  const auto items = value.toListRef();
+  return std::any_of(items.begin(), items.end(), [](const auto& v) { return anyTensor(v); });
+}
+
+void setDevices(const Node* node, Stack& inputs, c10::DeviceType device) {
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  const size_t named = schema ? schema->arguments().size() : 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool absent = i < named && schema->arguments()[i].name() == "device";
+    if (inputs[i].isDevice() || absent) inputs[i] = c10::Device(device);
+  }
 }
 
 /// Known numbers (0-d CPU tensors) may meet meta tensors, anything else has to be meta too.
@@ -39,7 +62,25 @@ c10::IValue withoutData(const c10::IValue& value) {
 
 bool anyTensor(const Stack& inputs) {
   return std::any_of(inputs.begin(), inputs.end(),
-                     [](const c10::IValue& value) { return value.isTensor(); });
+                     [](const c10::IValue& value) { return anyTensor(value); });
+}
+
+Stack onMeta(Stack values) {
+  for (c10::IValue& value : values) {
+    value = mapTensors(value, [](const at::Tensor& t) { return t.to(at::kMeta); });
+  }
+  return values;
+}
+
+bool areSmall(const Stack& values) {
+  bool small = true;
+  for (const c10::IValue& value : values) {
+    mapTensors(value, [&](const at::Tensor& t) {
+      small &= isSmall(t);
+      return t;
+    });
+  }
+  return small;
 }
 
 bool anyMeta(const Stack& inputs) {
@@ -130,10 +171,7 @@ Stack runOnData(const Node* node, torch::jit::Operation& operation, const Stack&
     }));
   }
   operation(stack);
-  for (c10::IValue& value : stack) {
-    value = mapTensors(value, [](const at::Tensor& t) { return t.to(at::kMeta); });
-  }
-  return stack;
+  return onMeta(std::move(stack));
 }
 
 /// In place of meta tensors: zeros, or where an op divides by them, ones.
@@ -198,10 +236,7 @@ Stack computeOnZeros(torch::jit::Operation& operation, const Stack& inputs) {
     stack = onCpu(inputs, 1);
     operation(stack);
   }
-  for (c10::IValue& value : stack) {
-    value = mapTensors(value, [](const at::Tensor& t) { return t.to(at::kMeta); });
-  }
-  return stack;
+  return onMeta(std::move(stack));
 }
 
 Stack runOnZeros(const Node* node, torch::jit::Operation& operation, const Stack& inputs) {
@@ -215,20 +250,8 @@ Stack runOnZeros(const Node* node, torch::jit::Operation& operation, const Stack
   return results;
 }
 
-}  // namespace
-
-Stack runOnExamples(const Node* node, Stack inputs, bool second) {
-  at::NoGradGuard no_grad;
-  torch::jit::Operation operation = node->getOperation();
-  const bool creates =
-      std::any_of(node->outputs().begin(), node->outputs().end(),
-                  [](const Value* v) { return v->type()->isSubtypeOf(*c10::TensorType::get()); });
-  // A known number stays one on any device.
-  const bool known = anyTensor(inputs) && !anyMeta(inputs);
-  for (c10::IValue& value : inputs) value = creates && !known ? onMeta(value) : value;
-  if (anyMeta(inputs)) {
-    for (c10::IValue& value : inputs) value = withoutData(value);
-  }
+Stack runOnMeta(const Node* node, torch::jit::Operation& operation, Stack inputs, bool second) {
+  for (c10::IValue& value : inputs) value = withoutData(value);
   if (anyMeta(inputs) && shapeIsData(node, inputs)) {
     return runOnData(node, operation, inputs, second);
   }
@@ -246,6 +269,38 @@ Stack runOnExamples(const Node* node, Stack inputs, bool second) {
   } catch (const c10::NotImplementedError&) {
     return runOnZeros(node, operation, kept);
   }
+}
+
+/// All contents are known: those of the result are, if it is small.
+Stack runOnNumbers(torch::jit::Operation& operation, const Node* node, Stack inputs) {
+  setDevices(node, inputs, at::kCPU);
+  operation(inputs);
+  return isArbitrary(node) || !areSmall(inputs) ? onMeta(std::move(inputs)) : inputs;
+}
+
+}  // namespace
+
+Stack runOnExamples(const Node* node, Stack inputs, bool second) {
+  at::NoGradGuard no_grad;
+  torch::jit::Operation operation = node->getOperation();
+  const bool creates =
+      std::any_of(node->outputs().begin(), node->outputs().end(),
+                  [](const Value* v) { return v->type()->isSubtypeOf(*c10::TensorType::get()); });
+  if (anyMeta(inputs)) {
+    if (creates) setDevices(node, inputs, at::kMeta);
+    return runOnMeta(node, operation, std::move(inputs), second);
+  }
+  if (anyTensor(inputs) || !creates) return runOnNumbers(operation, node, std::move(inputs));
+  Stack sizes = inputs;
+  setDevices(node, sizes, at::kMeta);
+  sizes = runOnMeta(node, operation, std::move(sizes), second);
+  return areSmall(sizes) ? runOnNumbers(operation, node, std::move(inputs)) : sizes;
+}
+
+void knowBoth(Stack& first, Stack& second) {
+  if (anyMeta(first) == anyMeta(second)) return;
+  first = onMeta(std::move(first));
+  second = onMeta(std::move(second));
 }
 
 std::string failureText(const std::exception& failure) {
@@ -270,6 +325,11 @@ c10::TensorTypePtr typeOf(const at::Tensor& first, const at::Tensor& second) {
   const c10::VaryingShape<int64_t> strides(first.dim());
   return c10::TensorType::create(first.scalar_type(), std::nullopt,
                                  c10::VaryingShape<int64_t>(sizes), strides, std::nullopt);
+}
+
+at::Tensor exampleOf(const TensorSlot& slot) {
+  const at::Tensor value = slot.value.detach();
+  return slot.role == Role::Constant && isSmall(value) ? value : value.to(at::kMeta);
 }
 
 at::Tensor exampleOf(const InputSpec& spec, int64_t n) {

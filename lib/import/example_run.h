@@ -13,6 +13,16 @@ namespace chorus {
 /// as the op does.
 torch::jit::Stack runOnExamples(const Node* node, torch::jit::Stack inputs, bool second = false);
 
+/// Tensors of so few numbers keep their contents while code is read: networks compute sizes in
+/// tensors.
+inline bool isSmall(const at::Tensor& tensor) { return tensor.numel() <= 1024; }
+
+/// What is known of one example's results only is known of neither's.
+void knowBoth(torch::jit::Stack& first, torch::jit::Stack& second);
+
+/// `slot` as an example: with its contents where it is a small constant.
+at::Tensor exampleOf(const TensorSlot& slot);
+
 /// What an op's failure says, in one line.
 std::string failureText(const std::exception& failure);
 

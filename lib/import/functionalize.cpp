@@ -117,19 +117,25 @@ void Specializer::store(const CellPtr& cell, const AbstractPtr& contents, const 
   for (const auto& part : *cell->parts) part.lock()->base_version = cell->base->version;
 }
 
-/// Contents that are known: of the cell what `contents` knows, of its views nothing any more.
-void Specializer::forgetNumbers(const CellPtr& cell, const CellPtr& contents) {
-  const auto forget = [](TensorCell& c) {
-    c.first = c.first.to(at::kMeta);
-    c.second = c.second.to(at::kMeta);
-  };
+void Specializer::forget(const CellPtr& cell) {
+  cell->first = cell->first.to(at::kMeta);
+  cell->second = cell->second.to(at::kMeta);
+}
+
+/// `cell` was written: what was known of its views is not so any more.
+void Specializer::forgetViews(const CellPtr& cell) {
   for (const CellPtr& view : views_) {
     const TensorCell* root = view.get();
     while (root->base && root != cell.get()) root = root->base.get();
-    if (view != cell && root == cell.get() && view->known()) forget(*view);
+    if (view != cell && root == cell.get() && view->known()) forget(view);
   }
+}
+
+/// Contents that are known: of the cell what `contents` knows, of its views nothing any more.
+void Specializer::forgetNumbers(const CellPtr& cell, const CellPtr& contents) {
+  forgetViews(cell);
   if (!cell->known()) return;
-  if (!contents->known() || contents->varies) return forget(*cell);
+  if (!contents->known() || contents->varies) return forget(cell);
   cell->first = contents->first;
   cell->second = contents->second;
 }
@@ -208,7 +214,7 @@ AbstractPtr Specializer::inPlaceResult(const Call& call) {
 /// `x.unsqueeze_(0)`: the name x becomes a view of what it was. Other views keep their base.
 std::vector<AbstractPtr> Specializer::reshapeInPlace(const Call& call) {
   const CellPtr cell = call.arguments.at(0)->cell;
-  if (cell->slot || cell->known() || undecided_ > 0)
+  if (cell->slot || undecided_ > 0)
     refuseUnsupported(call.node, "the in-place operation " + call.name);
   const auto old = std::make_shared<TensorCell>(*cell);
   for (const CellPtr& view : views_) {

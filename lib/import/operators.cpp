@@ -115,7 +115,7 @@ Value* Specializer::materialize(const AbstractPtr& a, const c10::TypePtr& wanted
       if (const auto list = wanted ? wanted->cast<c10::ListType>() : nullptr)
         element = list->getElementType();
       std::vector<Value*> values;
-      for (const AbstractPtr& item : a->items) values.push_back(materialize(item));
+      for (const AbstractPtr& item : a->items) values.push_back(materialize(item, element));
       return graph_->insertNode(graph_->createList(element, values))->output();
     }
     case Abstract::Kind::Tuple: {
@@ -303,6 +303,7 @@ std::vector<AbstractPtr> Specializer::emit(const Node* at, const std::string& na
   } catch (const std::exception& failure) {
     throw BatchSizeFixed{batchFixingPlace(made), failureText(failure)};
   }
+  knowBoth(first, second);
   std::vector<AbstractPtr> outputs;
   for (size_t i = 0; i < made->outputs().size(); ++i) {
     outputs.push_back(wrapOutput(made, i, first.at(i), second.at(i), varies));

@@ -54,10 +54,9 @@ std::vector<std::vector<int64_t>> checkBatchSize(const Member& member,
       values[inputs[i]] = exampleOf(member.inputs[i], n);
       continue;
     }
-    // Shape arithmetic of traces reads constant numbers.
     const TensorSlot& slot = member.slots.at(i - canonical.n_inputs);
-    if (slot.role == Role::Constant && slot.value.defined() && slot.value.dim() == 0) {
-      values[inputs[i]] = slot.value;
+    if (slot.role == Role::Constant && slot.value.defined()) {
+      values[inputs[i]] = exampleOf(slot);
       continue;
     }
     const auto type = inputs[i]->type()->expect<c10::TensorType>();

@@ -43,10 +43,7 @@ Specialized Specializer::run(const Graph& code) {
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     auto cell = newCell();
-    // Numbers keep their value: shape arithmetic of traces reads them back.
-    const bool number = slots_[i].role == Role::Constant && slots_[i].value.dim() == 0;
-    cell->first = cell->second =
-        number ? slots_[i].value.detach() : slots_[i].value.detach().to(at::kMeta);
+    cell->first = cell->second = exampleOf(slots_[i]);
     cell->value = graph_->addInput()->setType(typeOf(cell->first, cell->second));
     cell->slot = i;
     slot_cells_.push_back(cell);
@@ -162,8 +159,7 @@ AbstractPtr Specializer::constantTensor(const at::Tensor& tensor) {
   slot.value = tensor.detach();
   auto cell = newCell();
   cell->slot = slots_.size();
-  // Numbers keep their value: shape arithmetic of traces reads them back.
-  cell->first = cell->second = tensor.dim() == 0 ? tensor.detach() : tensor.detach().to(at::kMeta);
+  cell->first = cell->second = exampleOf(slot);
   cell->value = graph_->addInput()->setType(typeOf(cell->first, cell->second));
   slots_.push_back(slot);
   slot_cells_.push_back(cell);

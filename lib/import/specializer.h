@@ -137,6 +137,8 @@ class Specializer {
   Value* read(const CellPtr& cell);
   void write(const CellPtr& cell, const AbstractPtr& contents, const Node* at);
   void store(const CellPtr& cell, const AbstractPtr& contents, const Node* at);
+  void forget(const CellPtr& cell);
+  void forgetViews(const CellPtr& cell);
   void forgetNumbers(const CellPtr& cell, const CellPtr& contents);
   AbstractPtr withHistory(const CellPtr& cell, const AbstractPtr& contents, const Node* at);
   bool tracksGradient(const Value* value) const;

@@ -257,6 +257,7 @@ void Specializer::runUndecidedIf(const Node& node, Frame& frame) {
     cell->first = met->first;
     cell->second = met->second;
     cell->version++;
+    forgetViews(cell);
   }
   for (size_t i = 0; i < node.outputs().size(); ++i) {
     const bool same = a.named[i] == b.named[i];

@@ -178,6 +178,7 @@ bool Specializer::tryLoop(const Node& node, Frame& frame, const LoopStart& start
     loop->addInput(cell->value);
     withShape(cell, TensorCell(*cell), leaf, body->addInput());
     cell->version++;
+    forgetViews(cell);
     entered.push_back(*cell);
   }
   const std::vector<const Value*> results(code.outputs().begin(), code.outputs().end());
@@ -226,6 +227,7 @@ bool Specializer::tryLoop(const Node& node, Frame& frame, const LoopStart& start
     body->registerOutput(after == run.written.end() ? entered[w].value : after->second.value);
     withShape(cell, entered[w], leaf, loop->addOutput());
     cell->version++;
+    forgetViews(cell);
   }
   return true;
 }

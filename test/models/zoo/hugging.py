@@ -12,6 +12,8 @@ IMAGE = dict(hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermed
 SINGLE = dict(dtype=torch.float32)  # their norms compute in single precision whatever the weights are
 LLAMA = dict(vocab_size=11, hidden_size=8, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              intermediate_size=12, max_position_embeddings=16, attention_dropout=0.0, use_cache=False)
+SWIN = dict(image_size=32, patch_size=4, embed_dim=8, depths=[2, 2], num_heads=[2, 4], window_size=4, hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0, drop_path_rate=0.0)
 
 
 class Head(nn.Module):
@@ -73,6 +75,8 @@ NETS = {
                       text(True), **SINGLE),
     "vit": net(model("ViTForImageClassification", "ViTConfig", IMAGE), image),
     "deit": net(model("DeiTModel", "DeiTConfig", IMAGE, None), image),
+    "swin": net(model("SwinModel", "SwinConfig", SWIN), lambda: (torch.randn(N, 3, 32, 32, dtype=torch.float64),), quick=True),
+    "swin v2": net(model("Swinv2Model", "Swinv2Config", SWIN, attention="eager"), lambda: (torch.randn(N, 3, 32, 32, dtype=torch.float64),)),
     "clip vision": net(model("CLIPVisionModel", "CLIPVisionConfig", dict(
         hidden_size=8, intermediate_size=12, num_hidden_layers=2, num_attention_heads=2, image_size=8, patch_size=4,
         projection_dim=6)), image),
