@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "chorus/pass.h"
+#include "passes/split_dropouts.h"
 
 namespace chorus {
 namespace {
@@ -122,12 +123,17 @@ struct Attention {
   }
 };
 
-void run(std::shared_ptr<Graph>& graph) {
+void run(std::shared_ptr<Graph>& graph) { splitAttention(graph, false); }
+
+}  // namespace
+
+void splitAttention(const std::shared_ptr<Graph>& graph, bool idle) {
   std::vector<Node*> found;
   for (Node* node : graph->nodes()) {
     if (node->kind() != c10::Symbol::fromQualString("aten::scaled_dot_product_attention")) continue;
     const auto p = torch::jit::toIValue(node->input(kDropout));
-    if (p && p->isDouble() && p->toDouble() > 0) found.push_back(node);
+    if (p && p->isDouble() && (p->toDouble() > 0 || (idle && p->toDouble() == 0)))
+      found.push_back(node);
   }
   for (Node* node : found) {
     const auto query = sizesOf(node->input(kQuery)), key = sizesOf(node->input(kKey));
@@ -139,8 +145,6 @@ void run(std::shared_ptr<Graph>& graph) {
     node->destroy();
   }
 }
-
-}  // namespace
 
 Pass split_attention() {
   return {

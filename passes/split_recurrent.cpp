@@ -3,6 +3,7 @@
 #include "chorus/diagnostics.h"
 #include "chorus/member.h"
 #include "chorus/pass.h"
+#include "passes/split_dropouts.h"
 
 namespace chorus {
 namespace {
@@ -12,26 +13,31 @@ using torch::jit::Node;
 using torch::jit::Value;
 
 // (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-constexpr size_t kInput = 0, kState = 1, kParams = 2, kLayers = 4, kDropout = 5, kTrain = 6,
-                 kBidirectional = 7;
+// (data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+constexpr size_t kInput = 0;
+
+size_t indexOf(const Node* node, const char* argument) {
+  return static_cast<size_t>(*node->schema().argumentIndexWithName(argument));
+}
+
+std::optional<c10::IValue> constantOf(const Node* node, const char* argument) {
+  return torch::jit::toIValue(node->input(indexOf(node, argument)));
+}
 
 bool isSequence(const Node* node) {
   const std::string op = node->kind().toQualString();
-  const bool named =
-      op == "aten::lstm" || op == "aten::gru" || op == "aten::rnn_tanh" || op == "aten::rnn_relu";
-  return named && node->schema().argumentIndexWithName("batch_first");
+  return op == "aten::lstm" || op == "aten::gru" || op == "aten::rnn_tanh" ||
+         op == "aten::rnn_relu";
 }
 
 /// Layers of an op that drops between them; 0 where there is nothing to do.
-int64_t layersToSplit(const Node* node) {
-  if (!isSequence(node) || node->input(kParams)->node()->kind() != c10::prim::ListConstruct)
-    return 0;
-  const auto layers = torch::jit::toIValue(node->input(kLayers));
-  const auto p = torch::jit::toIValue(node->input(kDropout));
-  const auto train = torch::jit::toIValue(node->input(kTrain));
-  const auto both = torch::jit::toIValue(node->input(kBidirectional));
+int64_t layersToSplit(const Node* node, bool idle) {
+  if (node->input(indexOf(node, "params"))->node()->kind() != c10::prim::ListConstruct) return 0;
+  const auto layers = constantOf(node, "num_layers"), p = constantOf(node, "dropout"),
+             train = constantOf(node, "train"), both = constantOf(node, "bidirectional");
   const bool never = p && p->isDouble() && p->toDouble() == 0;
-  if (!layers || !train || !both || !train->toBool() || never) return 0;
+  if (!layers || !train || !both || !train->toBool()) return 0;
+  if (never && (!idle || layers->toInt() == 1)) return 0;
   return layers->toInt();
 }
 
@@ -48,7 +54,8 @@ struct Splitter {
   Node* node;
   int64_t layers;
   bool lstm = node->kind() == c10::aten::lstm;
-  int64_t directions = torch::jit::toIValue(node->input(kBidirectional))->toBool() ? 2 : 1;
+  int64_t directions = constantOf(node, "bidirectional")->toBool() ? 2 : 1;
+  size_t state = indexOf(node, "hx"), params = indexOf(node, "params");
 
   Value* emit(c10::Symbol op, const std::vector<torch::jit::NamedValue>& arguments,
               const c10::TypePtr& type) {
@@ -74,17 +81,16 @@ struct Splitter {
     inputs[kInput] = x;
     if (lstm) {
       std::vector<Value*> states;
-      for (Value* state : node->input(kState)->node()->inputs())
-        states.push_back(stateOf(state, l));
-      inputs[kState] = listOf(states);
+      for (Value* one : node->input(state)->node()->inputs()) states.push_back(stateOf(one, l));
+      inputs[state] = listOf(states);
     } else {
-      inputs[kState] = stateOf(inputs[kState], l);
+      inputs[state] = stateOf(inputs[state], l);
     }
-    const auto all = node->input(kParams)->node()->inputs();
+    const auto all = node->input(params)->node()->inputs();
     const size_t width = all.size() / static_cast<size_t>(layers);
-    inputs[kParams] = listOf(all.slice(static_cast<size_t>(l) * width, width));
-    inputs[kLayers] = graph.insertConstant(1);
-    inputs[kDropout] = graph.insertConstant(0.0);
+    inputs[params] = listOf(all.slice(static_cast<size_t>(l) * width, width));
+    inputs[indexOf(node, "num_layers")] = graph.insertConstant(1);
+    inputs[indexOf(node, "dropout")] = graph.insertConstant(0.0);
     Node* made = graph.insertNode(graph.create(node->kind(), inputs, node->outputs().size()));
     made->copyMetadata(node);
     made->output(0)->setType(node->output(0)->type());
@@ -101,7 +107,9 @@ struct Splitter {
       x = made->output(0);
       for (size_t i = 0; i < last.size(); ++i) last[i].push_back(made->output(i + 1));
       if (l + 1 == layers) break;
-      x = emit(c10::aten::dropout, {x, node->input(kDropout), node->input(kTrain)}, x->type());
+      x = emit(c10::aten::dropout,
+               {x, node->input(indexOf(node, "dropout")), node->input(indexOf(node, "train"))},
+               x->type());
     }
     node->output(0)->replaceAllUsesWith(x);
     for (size_t i = 0; i < last.size(); ++i) {
@@ -111,19 +119,36 @@ struct Splitter {
   }
 };
 
+/// A number that nothing reads is the same in all members.
+void forgetDropout(Node* node) {
+  const auto p = constantOf(node, "dropout"), train = constantOf(node, "train");
+  const bool off = train && train->isBool() && !train->toBool();
+  if (!off || !p || !p->isDouble() || p->toDouble() == 0) return;
+  const torch::jit::WithInsertPoint here(node);
+  node->replaceInput(indexOf(node, "dropout"), node->owningGraph()->insertConstant(0.0));
+}
+
 void run(std::shared_ptr<Graph>& graph) {
-  std::vector<Node*> found;
   for (Node* node : graph->nodes()) {
-    if (layersToSplit(node) > 0) found.push_back(node);
+    if (isSequence(node)) forgetDropout(node);
   }
-  for (Node* node : found) {
-    const torch::jit::WithInsertPoint here(node);
-    Splitter{*graph, node, layersToSplit(node)}.run();
-    node->destroy();
-  }
+  splitRecurrent(graph, false);
 }
 
 }  // namespace
+
+void splitRecurrent(const std::shared_ptr<Graph>& graph, bool idle) {
+  std::vector<std::pair<Node*, int64_t>> found;
+  for (Node* node : graph->nodes()) {
+    const int64_t layers = isSequence(node) ? layersToSplit(node, idle) : 0;
+    if (layers > 0) found.emplace_back(node, layers);
+  }
+  for (const auto& entry : found) {
+    const torch::jit::WithInsertPoint here(entry.first);
+    Splitter{*graph, entry.first, entry.second}.run();
+    entry.first->destroy();
+  }
+}
 
 Pass split_recurrent() {
   return {
@@ -139,7 +164,7 @@ Pass split_recurrent() {
           "\n"
           "so that its masks are drawn as those of any dropout. LSTM, GRU and both RNNs, in "
           "training, where the probability\n"
-          "is not 0. Packed sequences stay as they are.",
+          "is not 0; of packed sequences too. In evaluation the probability becomes 0.",
       .optional = false,
       .run = run,
   };

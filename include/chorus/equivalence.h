@@ -27,13 +27,13 @@ std::vector<ProvedGroup> proveGroups(const std::vector<Member>& members);
 /// proveGroups and prove; but where members were written in two ways, they are first rewritten
 /// alike, and nothing else changes:
 /// - constants are pooled by content when a member is read, so two tables that hold the same
-/// numbers
-///   by chance are one slot in this member and two in another. They get one slot for each table
-///   that is one of its own in any of them
-/// - a scripted batch norm whose momentum is None moves its statistics by 1 / count beside one that
-///   moves them by a number: both move them by a / count + b
-std::vector<ProvedGroup> proveGroupsUnifying(std::vector<Member>& members);
-Certificate proveUnifying(std::vector<Member>& members);
+///   numbers by chance are one slot in this member and two in another. They get one slot for each
+///   table that is one of its own in any of them
+/// - with `mixed_momentum`: a scripted batch norm whose momentum is None moves its statistics by
+///   1 / count beside one that moves them by a number: both move them by a / count + b. None is
+///   another kind of mean, not another value, so members mix the two only where the user says so
+std::vector<ProvedGroup> proveGroupsUnifying(std::vector<Member>& members, bool mixed_momentum);
+Certificate proveUnifying(std::vector<Member>& members, bool mixed_momentum);
 
 /// Hash of the structure: ops, invariant attributes, wiring, slot roles, shapes, dtypes, ties; no
 /// names, no values of tensors or of varying attributes. Equal on every machine; defined in

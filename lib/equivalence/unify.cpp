@@ -156,28 +156,53 @@ bool separateConstants(std::vector<Member>& members, const std::vector<ProvedGro
   return !joined.empty();
 }
 
+std::vector<ProvedGroup> momentaJoin(const std::vector<Member>& members,
+                                     const std::vector<ProvedGroup>& groups) {
+  return groupsJoinedBy(members, groups, hasMomentum, equivalence::unifyMomentum);
+}
+
 bool unifyMomenta(std::vector<Member>& members, const std::vector<ProvedGroup>& groups) {
-  const std::vector<ProvedGroup> joined =
-      groupsJoinedBy(members, groups, hasMomentum, equivalence::unifyMomentum);
+  const std::vector<ProvedGroup> joined = momentaJoin(members, groups);
   for (const ProvedGroup& some : joined) {
     for (const size_t k : membersOf(some, groups)) equivalence::unifyMomentum(members[k]);
   }
   return !joined.empty();
 }
 
+bool unifyDropouts(std::vector<Member>& members, const std::vector<ProvedGroup>& groups) {
+  const std::vector<ProvedGroup> joined =
+      groupsJoinedBy(members, groups, equivalence::hasIdleDropout, equivalence::unifyDropout);
+  for (const ProvedGroup& some : joined) {
+    for (const size_t k : membersOf(some, groups)) equivalence::unifyDropout(members[k]);
+  }
+  return !joined.empty();
+}
+
 }  // namespace
 
-std::vector<ProvedGroup> proveGroupsUnifying(std::vector<Member>& members) {
+std::vector<ProvedGroup> proveGroupsUnifying(std::vector<Member>& members, bool mixed_momentum) {
   std::vector<ProvedGroup> groups = proveGroups(members);
-  for (const auto unify : {separateConstants, unifyMomenta, separateConstants}) {
+  for (const auto unify : {unifyDropouts, separateConstants, unifyMomenta, separateConstants}) {
+    if (unify == unifyMomenta && !mixed_momentum) continue;
     if (groups.size() > 1 && unify(members, groups)) groups = proveGroups(members);
   }
   return groups;
 }
 
-Certificate proveUnifying(std::vector<Member>& members) {
-  const std::vector<ProvedGroup> groups = proveGroupsUnifying(members);
-  return groups.size() == 1 ? groups[0].certificate : prove(members);
+Certificate proveUnifying(std::vector<Member>& members, bool mixed_momentum) {
+  const std::vector<ProvedGroup> groups = proveGroupsUnifying(members, mixed_momentum);
+  if (groups.size() == 1) return groups[0].certificate;
+  try {
+    return prove(members);
+  } catch (const Refused& refused) {
+    if (mixed_momentum || momentaJoin(members, groups).empty()) throw;
+    std::vector<Message> messages = refused.messages();
+    messages.front().note(
+        "a batch norm with momentum None takes the mean over all batches, others a moving one; "
+        "where "
+        "that is meant, --mixed-momentum fuses the two");
+    throw Refused(std::move(messages));
+  }
 }
 
 }  // namespace chorus

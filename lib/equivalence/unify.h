@@ -10,4 +10,8 @@ namespace chorus::equivalence {
 /// both, of which the numbers vary. The graph is a copy; what does not fit is left as it is.
 void unifyMomentum(Member& member);
 
+/// Dropouts of the train graph that stand inside other ops and have p = 0: ops of their own.
+void unifyDropout(Member& member);
+bool hasIdleDropout(const Member& member);
+
 }  // namespace chorus::equivalence

@@ -40,16 +40,23 @@ using scan::Record;
 using scan::refused;
 using scan::ZipArchive;
 
+/// A value while the pickle is read.
+struct Node : SavedValue {
+  size_t depth = 1;     ///< of the containers in it, itself included
+  bool placed = false;  ///< it is in a container, and changes no more
+};
+
 /// On the stack: a value, or what a call is made of.
 struct Item {
-  std::shared_ptr<SavedValue> value;
+  std::shared_ptr<Node> value;
   std::string global;  ///< "torch.FloatStorage", "collections.OrderedDict", ...
   at::Tensor storage;  ///< [n]: all elements
 };
 
 class Reader {
  public:
-  Reader(const std::string& path, const ScanLimits& limits) : path_(path), archive_(path, limits) {
+  Reader(const std::string& path, const ScanLimits& limits)
+      : path_(path), limits_(limits), archive_(path, limits) {
     for (const Record& record : archive_.records()) {
       const std::string name = record.name.substr(record.name.find('/') + 1);
       if (record.name.find('/') != std::string::npos) records_[name] = &record;
@@ -177,8 +184,8 @@ class Reader {
     if (++values_ > kMaxValues) throw refuse("holds too many values");
     stack_.push_back(std::move(item));
   }
-  std::shared_ptr<SavedValue> pushValue(Kind kind) {
-    auto value = std::make_shared<SavedValue>();
+  std::shared_ptr<Node> pushValue(Kind kind) {
+    auto value = std::make_shared<Node>();
     value->kind = kind;
     push({value, "", {}});
     return value;
@@ -207,14 +214,27 @@ class Reader {
     if (!item.value) throw refuse("uses '" + item.global + "' as a value");
     return item.value;
   }
+  /// `item` as a part of `container`. What is in a container can no longer change, so no value
+  /// holds itself, and depths are those of the finished values: readers and destructors recurse.
+  SavedPtr placed(const Item& item, Node& container) const {
+    const SavedPtr value = valueOf(item);
+    item.value->placed = true;
+    if (container.placed) throw refuse("holds a container that holds itself");
+    container.depth = std::max(container.depth, item.value->depth + 1);
+    if (container.depth > limits_.max_nesting) {
+      throw refuse("nests containers deeper than " + std::to_string(limits_.max_nesting));
+    }
+    return value;
+  }
   void pushTuple(const std::vector<Item>& items) {
     // Arguments of a call stay on the stack as they are: they may be storages.
     auto value = pushValue(Kind::Tuple);
     bool plain = true;
     for (const Item& item : items) {
       plain = plain && item.value;
-      value->items.push_back(item.value ? item.value : std::make_shared<SavedValue>());
+      value->items.push_back(item.value ? placed(item, *value) : std::make_shared<Node>());
     }
+    parts_.erase(value.get());  // of an earlier tuple at this address
     if (!plain) parts_[value.get()] = items;
   }
   std::vector<Item> argumentsOf(const Item& tuple) const {
@@ -224,7 +244,8 @@ class Reader {
     }
     std::vector<Item> items;
     for (const SavedPtr& item : tuple.value->items) {
-      items.push_back({std::const_pointer_cast<SavedValue>(item), "", {}});
+      items.push_back(
+          {std::static_pointer_cast<Node>(std::const_pointer_cast<SavedValue>(item)), "", {}});
     }
     return items;
   }
@@ -232,17 +253,17 @@ class Reader {
   void appendItems(const std::vector<Item>& items) {
     Item& list = top();
     if (!list.value || !list.value->is(Kind::List)) throw damaged();
-    for (const Item& item : items) list.value->items.push_back(valueOf(item));
+    for (const Item& item : items) list.value->items.push_back(placed(item, *list.value));
   }
   void insert(const std::vector<Item>& items) {
     Item& dict = top();
     if (!dict.value || !dict.value->is(Kind::Dict) || items.size() % 2 != 0) throw damaged();
     for (size_t i = 0; i < items.size(); i += 2) {
-      const SavedPtr key = valueOf(items[i]);
+      const SavedPtr key = placed(items[i], *dict.value);
       if (!key->is(Kind::Text) && !key->is(Kind::Integer) && !key->is(Kind::Number)) {
         throw refuse("has a dict whose keys are neither texts nor numbers");
       }
-      dict.value->entries.emplace_back(key, valueOf(items[i + 1]));
+      dict.value->entries.emplace_back(key, placed(items[i + 1], *dict.value));
     }
   }
 
@@ -276,6 +297,7 @@ class Reader {
 
   static constexpr size_t kMaxValues = 20'000'000;
   std::string path_, text_;
+  ScanLimits limits_;
   ZipArchive archive_;
   std::map<std::string, const Record*> records_;
   std::optional<scan::PickleBytes> bytes_;  ///< of `text_`

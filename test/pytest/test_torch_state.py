@@ -1,4 +1,5 @@
 """Members go on in PyTorch with their optimizers, and come back: 50 steps here and 50 there equal 100 of PyTorch."""
+import functools
 import pickle
 
 import pytest
@@ -140,6 +141,12 @@ def saved(change, **values):
     return change(saved) or saved
 
 
+def itself():
+    items = []
+    items.append(items)
+    return items
+
+
 REFUSED = {
     "other optimizer": (lambda s: torch.optim.SGD(make(0).parameters()).state_dict(), "this is no state of torch.optim's 'adam': it has no 'betas'"),
     "adamw": (lambda s: torch.optim.AdamW(make(0).parameters()).state_dict(), "its weight decay is decoupled, that is AdamW"),
@@ -151,6 +158,8 @@ REFUSED = {
     "groups": (lambda s: torch.optim.Adam([{"params": [p]} for p in make(0).parameters()]).state_dict(), "4 parameter groups without names"),
     "class": (lambda s: s.update(extra=Hostile()), "the file holds '__builtin__.print', not only plain data"),
     "module": (lambda s: {"optimizer": s, "model": make(0)}, "not only plain data"),
+    "deep": (lambda s: s.update(extra=functools.reduce(lambda inner, _: [inner], range(300), [])), "nests containers deeper than 200"),
+    "itself": (lambda s: s.update(extra=itself()), "holds a container that holds itself"),
 }
 
 

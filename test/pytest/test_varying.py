@@ -367,6 +367,9 @@ def test_a_batch_norm_without_momentum_beside_numbers(tmp_path, momenta, affine)
         export(nets[k], tmp_path / f"m{k}.pt", steps[0][0], kind="script")
     members = [tmp_path / f"m{k}.pt" for k in range(3)]
     how = ["--input", "f32[N,4]"]
+    refused = tool("fuse", *members, "-o", tmp_path / "f.pt", *how, ok=False)
+    assert refused.returncode == 1 and "--mixed-momentum" in refused.stderr
+    how.append("--mixed-momentum")
     tool("fuse", *members, "-o", tmp_path / "f.pt", "--loss", "cross_entropy", "--optimizer", "sgd", "--lr", LR, *how)
     assert "the certificate holds" in tool("fuse", *members, "--check", tmp_path / "f.pt", *how).stdout
     data = save_npz(tmp_path / "d.npz", torch.cat([x for x, _ in steps]), torch.cat([y for _, y in steps]))

@@ -126,10 +126,11 @@ TEST(Checker, SaysWhichOpAndOperand) {
   Net net = network();
   const Member first = memberOf(net, "m0");
   const Certificate certificate = prove({first, memberOf(net, "m1")});
+  FaultPlace place;
   const auto wrong = [&](const char* what, const char* by) {
     Net other = net;
     other.train = replaced(other.train, what, by);
-    return checkCertificate(certificate, {first, memberOf(other, "m1")});
+    return checkCertificate(certificate, {first, memberOf(other, "m1")}, &place);
   };
   std::string text = wrong("aten::relu(", "aten::tanh(");
   EXPECT_NE(text.find(" (aten::relu): aten::relu is mapped to aten::tanh"), std::string::npos)
@@ -137,6 +138,11 @@ TEST(Checker, SaysWhichOpAndOperand) {
   text = wrong("aten::softmax(%12, %one,", "aten::softmax(%12, %zero,");
   EXPECT_NE(text.find(" (aten::softmax.int): other operand 1"), std::string::npos) << text;
   EXPECT_EQ(text.find("member 1: train graph: node "), 0u) << text;
+  EXPECT_EQ(place.member, 1u);
+  EXPECT_FALSE(place.in_eval);
+  ASSERT_TRUE(place.node && place.operand);
+  EXPECT_EQ(*place.operand, 1u);
+  EXPECT_EQ(text.find(c10::str("member 1: train graph: node ", *place.node, " ")), 0u) << text;
 }
 
 TEST(CertificateJson, RoundTrip) {

@@ -149,7 +149,7 @@ TEST(Mutations, EveryEditIsRefusedCarriedOrAcceptedAsItShould) {
     }
     const std::string what =
         "edit " + std::to_string(i) + " (" + edit.name + " of member " + std::to_string(odd) + ")";
-    const std::vector<ProvedGroup> groups = proveGroupsUnifying(members);
+    const std::vector<ProvedGroup> groups = proveGroupsUnifying(members, /*mixed_momentum=*/true);
     Counts& mine = counts[edit.name];
     if (groups.size() > 1) {
       ++mine.refused;

@@ -1,7 +1,6 @@
 #include "tools/chorus-fuse/checking.h"
 
 #include <functional>
-#include <regex>
 
 #include "chorus/checker.h"
 #include "chorus/equivalence.h"
@@ -27,26 +26,22 @@ Refused notMadeFrom(const std::string& path, const std::string& what) {
 
 /// The checker counts nodes, as certificates do; people know modules and lines.
 [[noreturn]] void refuseCertificate(const std::string& path, const std::string& wrong,
-                                    const std::vector<Member>& members) {
-  static const std::regex place(
-      "^member (\\d+): (train|eval) graph: node (\\d+) (?:.*other operand (\\d+)$)?");
-  std::smatch found;
-  if (!std::regex_search(wrong, found, place)) fails(path, wrong);
+                                    const FaultPlace& fault, const std::vector<Member>& members) {
   const Member& first = members.at(0);
-  const CanonicalGraph& graph = found[2] == "eval" ? first.eval : first.train;
+  const CanonicalGraph& graph = fault.in_eval ? first.eval : first.train;
   const std::vector<Node*> nodes = nodesInOrder(*graph.graph);
-  const size_t index = std::stoul(found[3]);
-  if (index >= nodes.size()) fails(path, wrong);
-  const Node* node = nodes[index];
+  if (!fault.node || *fault.node >= nodes.size()) fails(path, wrong);
+  const Node* node = nodes[*fault.node];
   std::vector<Message> messages = notMadeFrom(path, wrong).messages();
   const Place of_node = placeOf(node, first.path);
   const std::string source = of_node.source.empty() ? "" : " (" + of_node.source + ")";
   const std::string module = of_node.module_path.empty() ? "" : " at " + of_node.module_path;
-  messages[0].note("member " + found[1].str() + " is " + members.at(std::stoul(found[1])).path);
+  messages[0].note("member " + std::to_string(fault.member) + " is " +
+                   members.at(fault.member).path);
   const auto* schema = node->maybeSchema();
-  if (found[4].matched && schema && std::stoul(found[4]) < schema->arguments().size()) {
-    const std::string& argument = schema->arguments()[std::stoul(found[4])].name();
-    messages[0].note("operand " + found[4].str() + " is '" + argument + "'");
+  if (fault.operand && schema && *fault.operand < schema->arguments().size()) {
+    messages[0].note("operand " + std::to_string(*fault.operand) + " is '" +
+                     schema->arguments()[*fault.operand].name() + "'");
   }
   if (!source.empty() || !module.empty()) {
     messages[0].note("this node is in " + first.path + source + module);
@@ -115,7 +110,7 @@ std::string summary(const FusedModel& model) {
 std::string wrongEitherWay(std::vector<Member>& members,
                            const std::function<std::string()>& wrongWith) {
   if (wrongWith().empty()) return "";
-  proveGroupsUnifying(members);
+  proveGroupsUnifying(members, /*mixed_momentum=*/true);
   return wrongWith();
 }
 
@@ -138,9 +133,10 @@ std::string checkFused(const std::string& path, std::vector<Member> members) {
   }
   if (!model.partial.empty()) return checkPartly(path, model, members);
   const Certificate certificate = certificateFromJson(model.info["certificate"]);
+  FaultPlace fault;
   const std::string wrong =
-      wrongEitherWay(members, [&] { return checkCertificate(certificate, members); });
-  if (!wrong.empty()) refuseCertificate(path, wrong, members);
+      wrongEitherWay(members, [&] { return checkCertificate(certificate, members, &fault); });
+  if (!wrong.empty()) refuseCertificate(path, wrong, fault, members);
   if (functionHash(unfusedMember(model, 0)) != functionHash(members[0])) {
     fails(path, "its graphs are not those of " + members[0].path);
   }

@@ -264,9 +264,14 @@ Fused fuseMembers(std::vector<Member>& members, const FuseOptions& options,
     names.push_back(member.name);
   }
   std::vector<ProvedGroup> groups;
-  if (options.partial) groups = phases.time("prove", [&] { return proveGroupsUnifying(members); });
   Certificate certificate;
-  if (!options.partial) certificate = phases.time("prove", [&] { return proveUnifying(members); });
+  phases.time("prove", [&] {
+    if (options.partial) {
+      groups = proveGroupsUnifying(members, options.mixed_momentum);
+    } else {
+      certificate = proveUnifying(members, options.mixed_momentum);
+    }
+  });
   if (groups.size() == 1) certificate = groups.front().certificate;
   const Training training = trainingOf(options, names, loss_tensors);
   Fused fused = groups.size() > 1 ? fusePartly(members, groups, training, numbers, options)

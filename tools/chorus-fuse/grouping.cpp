@@ -53,7 +53,7 @@ std::vector<std::string> groupPaths(const std::string& output, size_t groups) {
 
 nlohmann::json fuseGroups(std::vector<Member>& members, const FuseOptions& options,
                           const std::vector<std::string>& inputs, std::string& text) {
-  const std::vector<ProvedGroup> proved = proveGroupsUnifying(members);
+  const std::vector<ProvedGroup> proved = proveGroupsUnifying(members, options.mixed_momentum);
   const std::vector<std::string> paths = groupPaths(options.output, proved.size());
   if (!options.plan) {
     for (const std::string& path : paths) refuseOverwriting(path, inputs);

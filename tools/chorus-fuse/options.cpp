@@ -29,7 +29,7 @@ void addFuseOptions(CommandLine& line, FuseOptions& options) {
   app.add_option("--keys", options.keys,
                  "arrays of --example: the inputs in order, then the target (default x,y)");
   app.add_option("--replicate", options.replicate, "K copies of one member")
-      ->check(CLI::Range(1, 1'000'000));
+      ->transform(integerFrom(1, 1'000'000));
   app.add_option("--init", options.init, "weights of the copies: as they are, or drawn anew")
       ->check(oneOf({"keep", "reset"}))
       ->capture_default_str();
@@ -39,11 +39,14 @@ void addFuseOptions(CommandLine& line, FuseOptions& options) {
   app.add_option(
          "--batch-size", options.batch_size,
          "rows of the step whose memory --plan and --report estimate (default: the example's)")
-      ->check(CLI::PositiveNumber);
+      ->transform(integerFrom(1));
   app.add_flag("--group", options.group,
                "members that differ form groups: FUSED.0.pt, ... and the manifest FUSED.json");
   app.add_flag("--partial", options.partial,
                "members that differ in places are fused elsewhere; each keeps its own code there");
+  app.add_flag(
+      "--mixed-momentum", options.mixed_momentum,
+      "batch norms with momentum None (the mean over all batches) beside numbers are alike");
   app.add_option("--share", options.share,
                  "keep one copy of the tensors whose names match (with * and ?), not trained");
   app.add_option("--check", options.check,
@@ -54,7 +57,8 @@ void addFuseOptions(CommandLine& line, FuseOptions& options) {
       ->capture_default_str();
   app.add_option("--disable", options.disabled, "switch off a pass or a rule");
   app.add_flag("--verify{1}", options.verify_steps,
-               "train N steps fused and member by member, and compare (default: 1)");
+               "train N steps fused and member by member, and compare (default: 1)")
+      ->transform(integerFrom(1));
   options.verify_steps = 1;  // add_flag starts at zero
   app.add_flag("--no-verify", options.no_verify, "do not");
   app.add_option("--rtol", options.rtol, "relative tolerance of --verify")->capture_default_str();

@@ -24,7 +24,7 @@ struct FuseOptions {
   bool plan = false;
   int64_t batch_size = 0;  ///< that the plan is for; 0: the example's
   std::string report;
-  bool group = false, partial = false;
+  bool group = false, partial = false, mixed_momentum = false;
   std::vector<std::string> share;  ///< patterns of names
   std::string check;               ///< a fused file to be proved against the members
   std::vector<std::string> disabled;

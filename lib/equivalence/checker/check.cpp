@@ -61,37 +61,43 @@ bool valuesAreListed(const Pairing& p, const VaryingAttribute& attribute, const 
          (mine[0] == attribute.values[0][0] || (a.floating && b.floating));
 }
 
-/// "" if the operands correspond.
-std::string wrongOperand(const Pairing& p, size_t n, const NodeFacts& a, const NodeFacts& b) {
+/// What is wrong with a node's image: "" for nothing.
+struct Wrong {
+  std::string text;
+  std::optional<size_t> operand{};
+};
+
+Wrong wrongOperand(const Pairing& p, size_t n, const NodeFacts& a, const NodeFacts& b) {
   const auto &left = a.operands, &right = b.operands;
-  if (left.size() != right.size()) return "other number of operands";
+  if (left.size() != right.size()) return {"other number of operands"};
   const bool any_order = a.commutative && b.commutative;
   for (size_t i = any_order ? 2 : 0; i < left.size(); ++i) {
     const auto listed = p.listed.find({p.mode, n, i});
     const bool varies = listed != p.listed.end();
     const bool same =
         varies ? valuesAreListed(p, *listed->second, a, b) : correspond(p, left[i], right[i]);
-    if (!same) return c10::str("other operand ", i);
+    if (!same) return {c10::str("other operand ", i), i};
   }
   const auto fit = [&](size_t i, size_t j) { return correspond(p, left[i], right[j]); };
-  return !any_order || (fit(0, 0) && fit(1, 1)) || (fit(0, 1) && fit(1, 0)) ? "" : "other operands";
+  if (!any_order || (fit(0, 0) && fit(1, 1)) || (fit(0, 1) && fit(1, 0))) return {};
+  return {"other operands"};
 }
 
-/// What is wrong with the image of node n, or "".
-std::string wrongImage(const Pairing& p, size_t n, std::vector<char>& taken) {
+Wrong wrongImage(const Pairing& p, size_t n, std::vector<char>& taken) {
   const NodeFacts& a = p.table_a.nodes[n];
   const uint32_t image = p.nodes[n];
   if (a.literal || !a.live) {
     const auto& known = p.table_b.first_literal;
     const bool found = a.literal && known.contains(a.text);
-    return image == (found ? known.at(a.text) : kNoNode) ? "" : "not the first equal constant";
+    const bool right = image == (found ? known.at(a.text) : kNoNode);
+    return {right ? "" : "not the first equal constant"};
   }
-  if (image >= p.table_b.nodes.size()) return "mapped to no node";
+  if (image >= p.table_b.nodes.size()) return {"mapped to no node"};
   const NodeFacts& b = p.table_b.nodes[image];
-  if (std::exchange(taken[image], 1)) return "its image is taken";
+  if (std::exchange(taken[image], 1)) return {"its image is taken"};
   if (!b.live || b.literal || a.text != b.text)
-    return c10::str(a.text, " is mapped to ", b.literal ? "a constant" : b.text.c_str());
-  if (a.node->outputs().size() != b.node->outputs().size()) return "other number of outputs";
+    return {c10::str(a.text, " is mapped to ", b.literal ? "a constant" : b.text.c_str())};
+  if (a.node->outputs().size() != b.node->outputs().size()) return {"other number of outputs"};
   return wrongOperand(p, n, a, b);
 }
 
@@ -103,8 +109,10 @@ void checkNodes(const Pairing& p, const std::string& where) {
   for (const bool literals : {false, true}) {  // ops say more than constants
     for (size_t n = 0; n < p.nodes.size(); ++n) {
       const NodeFacts& a = p.table_a.nodes[n];
-      const std::string wrong = a.literal == literals ? wrongImage(p, n, taken) : "";
-      if (!wrong.empty()) throw Rejected(c10::str(where, "node ", n, " (", a.text, "): ", wrong));
+      const Wrong wrong = a.literal == literals ? wrongImage(p, n, taken) : Wrong{};
+      if (wrong.text.empty()) continue;
+      throw Rejected(c10::str(where, "node ", n, " (", a.text, "): ", wrong.text),
+                     FaultPlace{p.k, p.mode == 1, n, wrong.operand});
     }
   }
   for (size_t n = 0; n < taken.size(); ++n) {
@@ -209,7 +217,8 @@ void checkLists(const Certificate& certificate, const Listed& listed,
 }  // namespace
 }  // namespace checker
 
-std::string checkCertificate(const Certificate& certificate, const std::vector<Member>& members) {
+std::string checkCertificate(const Certificate& certificate, const std::vector<Member>& members,
+                             FaultPlace* place) {
   using namespace checker;
   if (members.empty() || certificate.members.size() != members.size()) {
     return "the certificate is for " + std::to_string(certificate.members.size()) +
@@ -233,6 +242,7 @@ std::string checkCertificate(const Certificate& certificate, const std::vector<M
       require(certificate.members[0].slots[s] == s, {"member 0's own map is not the identity"});
     }
   } catch (const Rejected& reason) {
+    if (place != nullptr) *place = reason.place.value_or(FaultPlace{k});
     return "member " + std::to_string(k) + ": " + reason.what();
   }
   return "";

@@ -8,13 +8,16 @@
 #include <unordered_map>
 #include <vector>
 
+#include "chorus/checker.h"
 #include "chorus/member.h"
 
 namespace chorus::checker {
 
 /// What is wrong; becomes the checker's answer.
 struct Rejected : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit Rejected(const std::string& why, std::optional<FaultPlace> where = {})
+      : std::runtime_error(why), place(where) {}
+  std::optional<FaultPlace> place;
 };
 
 /// Throws Rejected with the parts put together unless `holds`.
