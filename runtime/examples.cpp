@@ -6,6 +6,7 @@
 #include "chorus/import.h"
 #include "lib/export/state.h"
 #include "lib/losses/sums.h"
+#include "lib/support/packed_lengths.h"
 
 namespace chorus {
 
@@ -57,6 +58,12 @@ at::Tensor Examples::input(size_t i, int64_t rows) {
   std::vector<int64_t> sizes;
   for (const auto& size : spec.sizes) sizes.push_back(size.value_or(rows));
   if (at::isFloatingType(spec.dtype)) return floating(sizes, spec.dtype, false);
+  const auto lengths = inputsThatAreLengths(*model_.prototype.train.graph);
+  if (const auto own = lengths.find(i); own != lengths.end() && sizes.size() == 1) {
+    const at::Tensor drawn = at::randint(1, own->second.value_or(1) + 1, sizes, generator_,
+                                         at::TensorOptions(at::kLong));
+    return std::get<0>(drawn.sort(0, /*descending=*/true)).to(spec.dtype);
+  }
   const int64_t bound = spec.dtype == at::kBool ? 2 : spec.bound.value_or(tableSize(i));
   return at::randint(bound, sizes, generator_, at::TensorOptions(at::kLong)).to(spec.dtype);
 }

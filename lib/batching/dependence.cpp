@@ -30,12 +30,17 @@ bool allSizesKnown(const Value* value) {
 
 /// Inputs whose contents decide the sizes of the results.
 std::vector<const Value*> sizeDeciders(const Node* node) {
-  static const std::map<std::string, size_t> arguments = {
-      {"nonzero", 0},       {"nonzero_numpy", 0},
-      {"argwhere", 0},      {"_unique", 0},
-      {"_unique2", 0},      {"unique_dim", 0},
-      {"bincount", 0},      {"unique_consecutive", 0},
-      {"masked_select", 1}, {"unique_dim_consecutive", 0}};
+  static const std::map<std::string, size_t> arguments = {{"nonzero", 0},
+                                                          {"nonzero_numpy", 0},
+                                                          {"argwhere", 0},
+                                                          {"_unique", 0},
+                                                          {"_unique2", 0},
+                                                          {"unique_dim", 0},
+                                                          {"bincount", 0},
+                                                          {"unique_consecutive", 0},
+                                                          {"masked_select", 1},
+                                                          {"unique_dim_consecutive", 0},
+                                                          {"_pack_padded_sequence", 1}};
   const std::string name = node->kind().toUnqualString();
   if (!node->kind().is_aten()) return {};
   if (const auto found = arguments.find(name); found != arguments.end())
@@ -67,6 +72,14 @@ std::optional<size_t> sizesAreThoseOf(const std::string& name) {
   if (first.count(name)) return 0;
   if (second.count(name)) return 1;
   return std::nullopt;
+}
+
+/// The second result of packing and unpacking, rows per step and lengths, is made of the second
+/// argument.
+bool isMadeOfLengths(const Node* node, const Value* output) {
+  static const std::set<std::string> names = {"_pack_padded_sequence", "_pad_packed_sequence"};
+  return output->offset() == 1 && node->kind().is_aten() &&
+         names.count(node->kind().toUnqualString()) > 0;
 }
 
 bool readsShapeOnly(const std::string& name) {
@@ -133,7 +146,8 @@ class Analysis {
     bool makes_ragged = false;
     for (const Value* output : node->outputs()) {
       if (holdsTensors(output)) {
-        if (any_stacked) stack(output);
+        const bool own = isMadeOfLengths(node, output) ? stacked(node->input(1)) : any_stacked;
+        if (own) stack(output);
         if (decided || (ragged_shape && !allSizesKnown(output))) {
           roughen(output);
           makes_ragged = true;

@@ -1,5 +1,7 @@
 #include "lib/batching/recurrent_text.h"
 
+#include "lib/batching/recurrent_parts.h"
+
 namespace chorus {
 namespace {
 
@@ -8,30 +10,6 @@ namespace {
 const char* const kFewMembers = "12";
 
 std::string number(int64_t i) { return std::to_string(i); }
-
-/// `h` and `c` after a step, from `s` [K,G,N]: the input's share of the gates, with its bias.
-std::string stepText(Cell cell, bool biases, bool projections, const std::string& indent) {
-  const auto lines = [&](std::initializer_list<const char*> all) {
-    std::string text;
-    for (const char* line : all) text += indent + line + "\n";
-    return text;
-  };
-  if (cell == Cell::Tanh) return lines({"h = torch.tanh(torch.baddbmm(s, w, h))"});
-  if (cell == Cell::Relu) return lines({"h = torch.relu(torch.baddbmm(s, w, h))"});
-  if (cell == Cell::Gru) {
-    return lines({"a, m = torch.split_with_sizes(s, [2 * size, size], 1)",
-                  biases ? "u = torch.baddbmm(b, w, h)" : "u = torch.bmm(w, h)",
-                  "v, e = torch.split_with_sizes(u, [2 * size, size], 1)",
-                  "r, z = torch.unsafe_chunk(torch.sigmoid(a + v), 2, 1)",
-                  "h = torch.lerp(torch.tanh(torch.addcmul(m, r, e)), h, z)"});
-  }
-  return lines({"g = torch.baddbmm(s, w, h)",
-                "a, m, o = torch.split_with_sizes(g, [2 * size, size, size], 1)",
-                "i, f = torch.unsafe_chunk(torch.sigmoid(a), 2, 1)",
-                "c = torch.addcmul(f * c, i, torch.tanh(m))",
-                "h = torch.sigmoid(o) * torch.tanh(c)"}) +
-         (projections ? lines({"h = torch.bmm(q, h)"}) : "");
-}
 
 // The bias of the input is one more column, for a row of ones: adding it costs a pass over all T
 // steps otherwise. x [I,(T N)] or [K,I,(T N)] -> T times [K,G,N]
@@ -90,7 +68,7 @@ std::string Layer::text() const {
   if (form.bidirectional) text += "    back = " + projection(1) + "\n";
   text += "    steps: List[Tensor] = []\n    for at in range(t):\n        s = ";
   text += form.bidirectional ? "torch.cat([forth[at], back[t - 1 - at]], 0)\n" : "forth[at]\n";
-  text += stepText(form.cell, form.biases, form.projections, "        ");
+  text += recurrentStepText(form.cell, form.biases, form.projections, "        ");
   text += "        steps.append(h)\n    y = torch.stack(steps, 2)\n";
   if (form.bidirectional) {
     text += "    a, z = y.chunk(2, 0)\n    y = torch.cat([a, z.flip([2])], 1)\n";
@@ -127,6 +105,31 @@ def member_by_member(x: Tensor, h0: Tensor, c0: Tensor, params: List[Tensor]) ->
 }
 
 }  // namespace
+
+std::string recurrentStepText(Cell cell, bool biases, bool projections, const std::string& indent) {
+  const auto lines = [&](std::initializer_list<const char*> all) {
+    std::string text;
+    for (const char* line : all) text += indent + line + "\n";
+    return text;
+  };
+  if (cell == Cell::Tanh) return lines({"h = torch.tanh(torch.baddbmm(s, w, h))"});
+  if (cell == Cell::Relu) return lines({"h = torch.relu(torch.baddbmm(s, w, h))"});
+  if (cell == Cell::Gru) {
+    return lines({"a, m = torch.split_with_sizes(s, [2 * size, size], 1)",
+                  biases ? "u = torch.baddbmm(b, w, h)" : "u = torch.bmm(w, h)",
+                  "v, e = torch.split_with_sizes(u, [2 * size, size], 1)",
+                  "r, z = torch.unsafe_chunk(torch.sigmoid(a + v), 2, 1)",
+                  "h = torch.lerp(torch.tanh(torch.addcmul(m, r, e)), h, z)"});
+  }
+  return lines({"g = torch.baddbmm(s, w, h)",
+                "a, m, o = torch.split_with_sizes(g, [2 * size, size, size], 1)",
+                "i, f = torch.unsafe_chunk(torch.sigmoid(a), 2, 1)",
+                "c = torch.addcmul(f * c, i, torch.tanh(m))",
+                "h = torch.sigmoid(o) * torch.tanh(c)"}) +
+         (projections ? lines({"h = torch.bmm(q, h)"}) : "");
+}
+
+std::string recurrentHelpersText() { return kProject; }
 
 std::string recurrentText(const RecurrentForm& form) {
   const Layer layer{form};
@@ -184,7 +187,7 @@ std::string cellText(Cell cell, bool biases) {
     text += cell == Cell::Gru ? "    s = s + p[2].unsqueeze(2)\n    b = p[3].unsqueeze(2)\n"
                               : "    s = s + (p[2] + p[3]).unsqueeze(2)\n";
   }
-  return text + stepText(cell, biases, false, "    ") +
+  return text + recurrentStepText(cell, biases, false, "    ") +
          "    return h.transpose(1, 2), c.transpose(1, 2)\n";
 }
 

@@ -32,6 +32,11 @@ struct RecurrentForm {
 /// [K,N,T,(D H)], h and c like h0, c0.
 std::string recurrentText(const RecurrentForm& form);
 
+/// def recurrent(data, batch_sizes, h0, c0, params: List[Tensor]) -> Tuple[Tensor, Tensor, Tensor]
+///
+/// The same for packed steps: data [S,I] or [K,S,I], y [K,S,(D H)]; batch_sizes is shared.
+std::string packedRecurrentText(const RecurrentForm& form);
+
 /// def cell(x, h, c, params: List[Tensor]) -> Tuple[Tensor, Tensor]
 ///
 /// One step. x: [N,I] or [K,N,I]; h, c and the results: [K,N,H]. params: w_ih, w_hh, b_ih, b_hh,

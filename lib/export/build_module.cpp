@@ -9,6 +9,7 @@
 #include "lib/support/choice.h"
 #include "lib/support/fault.h"
 #include "lib/support/marker_ops.h"
+#include "lib/support/packed_lengths.h"
 
 namespace chorus {
 
@@ -153,6 +154,9 @@ void addForward(Builder& b, const CanonicalGraph& canonical, const std::string& 
   liftNumbers(*member, b.model, mode == "eval", b.options.counter_based_random);
   if (b.options.counter_based_random) runPasses(member, {"counter-random"});
   std::vector<bool> flags(canonical.n_inputs, stacked);
+  for (const auto& entry : inputsThatAreLengths(*member)) {
+    if (entry.first < flags.size()) flags[entry.first] = false;
+  }
   flags.insert(flags.end(), b.model.stacked.begin(), b.model.stacked.end());
   flags.insert(flags.end(), b.model.varying.size(), true);
   std::vector<size_t> variants;
@@ -229,6 +233,11 @@ FusedTextRequest textRequest(const Builder& b, const LossCode& loss) {
   request.inputs = model.prototype.inputs;
   request.output = model.prototype.output;
   request.n_outputs = model.prototype.train.n_outputs;
+  for (const CanonicalGraph* graph : {&model.prototype.train, &model.prototype.eval}) {
+    for (const auto& entry : inputsThatAreLengths(*graph->graph)) {
+      if (entry.first < graph->n_inputs) request.lengths.insert(entry.first);
+    }
+  }
   request.has_shared_graphs =
       !model.varying.empty() || std::count(model.stacked.begin(), model.stacked.end(), true) > 0;
   const auto aliases = [&](size_t slot) {

@@ -81,11 +81,23 @@ std::string rankText(size_t index, size_t rank) {
        {"above", std::to_string(rank + 1)}});
 }
 
+/// Of an input that all members share.
+std::string sharedText(size_t index, size_t rank) {
+  return fill(
+      R"py(    assert x$i.dim() == $rank, "input $i has rank {}; it decides the lengths of packed sequences, which all members share, and must be $rank".format(x$i.dim())
+)py",
+      {{"i", std::to_string(index)}, {"rank", std::to_string(rank)}});
+}
+
 /// The graph for the mode and for shared or stacked inputs.
 std::string runText(const FusedTextRequest& request) {
   std::string ranks, expand;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const size_t rank = request.inputs[i].rank();
+    if (request.lengths.contains(i)) {
+      ranks += sharedText(i, rank);
+      continue;
+    }
     ranks += rankText(i, rank);
     expand += fill("        x$i = self.chorus_expand(x$i, $rank)\n",
                    {{"i", std::to_string(i)}, {"rank", std::to_string(rank)}});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace chorus {
 struct FusedTextRequest {
   std::vector<InputSpec> inputs;
   OutputTree output;
+  std::set<size_t> lengths;  ///< inputs that decide how sequences are packed: one for all members
   size_t n_outputs = 0;
   bool has_shared_graphs = true;       ///< false: no tensor is stacked, inputs are always expanded
   std::vector<std::string> trainable;  ///< expressions, in order of trainableSlots

@@ -30,6 +30,15 @@ bool isSameObject(const AbstractPtr& a, const AbstractPtr& b) {
   }
 }
 
+/// Python's `isinstance(a, types)`.
+bool isInstance(const AbstractPtr& a, const std::vector<c10::TypePtr>& types) {
+  const c10::TypePtr own = a->kind == Abstract::Kind::Tensor  ? c10::TensorType::get()
+                           : a->kind == Abstract::Kind::Plain ? a->first.type()
+                                                              : a->type;
+  return own && std::any_of(types.begin(), types.end(),
+                            [&](const auto& type) { return own->isSubtypeOf(*type); });
+}
+
 }  // namespace
 
 AbstractPtr Specializer::fromIValues(const c10::IValue& first, const c10::IValue& second,
@@ -106,6 +115,9 @@ bool Specializer::runContainer(const Node& node, const Arguments& arguments,
     case c10::prim::unchecked_unwrap_optional:
     case c10::aten::_unwrap_optional:
       outputs = {arguments.at(0)};
+      return true;
+    case c10::prim::isinstance:
+      outputs = {plain(isInstance(arguments.at(0), node.tys(c10::attr::types)))};
       return true;
     case c10::prim::Uninitialized:
       outputs = {plain({})};

@@ -5,6 +5,7 @@
 
 #include <mutex>
 
+#include "lib/import/packed_example.h"
 #include "lib/support/random_ops.h"
 
 namespace chorus {
@@ -251,6 +252,7 @@ Stack runOnZeros(const Node* node, torch::jit::Operation& operation, const Stack
 }
 
 Stack runOnMeta(const Node* node, torch::jit::Operation& operation, Stack inputs, bool second) {
+  if (worksOnPackedSteps(node)) return runOnPackedSteps(node, std::move(inputs), second);
   for (c10::IValue& value : inputs) value = withoutData(value);
   if (anyMeta(inputs) && shapeIsData(node, inputs)) {
     return runOnData(node, operation, inputs, second);

@@ -131,10 +131,6 @@ Value* Specializer::materialize(const AbstractPtr& a, const c10::TypePtr& wanted
 std::vector<AbstractPtr> Specializer::runOperator(const Node& node, const Arguments& arguments) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   Call call{&node, node.kind().toQualString(), arguments, schema};
-  if (call.name == "aten::_pack_padded_sequence") {
-    refuseUnsupported(&node, "a packed sequence (" + call.name +
-                                 "): its size depends on the values of 'lengths'");
-  }
   if (!schema) {
     if (node.kind() == c10::prim::NumToTensor || node.kind() == c10::prim::device)
       return emit(call);
@@ -289,6 +285,7 @@ std::vector<AbstractPtr> Specializer::emit(const Node* at, const std::string& na
     data |= a->data || isContentsOfTensor(a);
     varies |= holdsVarying(a) || (a->cell && a->cell->varies);
   }
+  varies |= name == "aten::_pack_padded_sequence";                     // how many rows a step has
   for (size_t i = arguments.size(); i < made->inputs().size(); ++i) {  // defaults
     first.push_back(*torch::jit::toIValue(made->inputs()[i]));
     second.push_back(first.back());

@@ -187,19 +187,3 @@ def test_dropout_between_layers_is_the_member_s_own(tmp_path, network, kind):
              tmp_path / f"alone{i}.pt")
         alone = state(torch.jit.load(str(tmp_path / f"alone{i}.pt")))
         assert_close({n: together[n][i] for n in alone}, alone, 1e-10, what=f"member {i}")
-
-
-def test_packed_sequences_are_refused_by_name(tmp_path):
-    class Packed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = nn.GRU(C, C, batch_first=True)
-
-        def forward(self, x: Tensor, lengths: Tensor):
-            packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-            return nn.utils.rnn.pad_packed_sequence(self.net(packed)[0], batch_first=True)[0]
-
-    x, lengths = torch.randn(N, T, C), torch.tensor([3, 2, 1])
-    torch.jit.trace(Packed(), (x, lengths), check_trace=False).save(str(tmp_path / "m.pt"))
-    done = tool("fuse", tmp_path / "m.pt", "--replicate", 2, "-o", tmp_path / "fused.pt", ok=False)
-    assert done.returncode == 3 and "_pack_padded_sequence" in done.stderr, done.stderr

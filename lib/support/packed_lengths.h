@@ -1,0 +1,17 @@
+// Where the lengths of packed sequences come from (`nn.utils.rnn.pack_padded_sequence`).
+#pragma once
+
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <map>
+#include <optional>
+
+namespace chorus {
+
+/// Inputs of the graph that decide lengths, and the steps of the padded sequence, where known.
+///
+/// A step has as many rows as there are sequences that long. Members share the lengths, so that a
+/// step has the same rows for all: these inputs are never stacked.
+std::map<size_t, std::optional<int64_t>> inputsThatAreLengths(const torch::jit::Graph& graph);
+
+}  // namespace chorus
