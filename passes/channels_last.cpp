@@ -1,5 +1,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
+
 #include "chorus/pass.h"
 #include "lib/support/value_types.h"
 
@@ -32,6 +34,36 @@ Value* mergedFrom(const Value* value) {
   return isOf(transpose, c10::aten::transpose, 0, 1) ? transpose->input(0) : nullptr;
 }
 
+/// Sizes of a weight [O,I,h,w], or of [K,O,I,h,w] that it is the merged form of; the last three of
+/// them are the member's own.
+std::vector<int64_t> sizesOfWeight(const Value* weight) {
+  if (weight->node()->kind() == c10::aten::flatten) weight = weight->node()->input(0);
+  const auto type = weight->type()->cast<c10::TensorType>();
+  std::vector<int64_t> sizes;
+  if (!type || !type->sizes().sizes()) return sizes;
+  for (const auto& size : *type->sizes().sizes()) sizes.push_back(size.value_or(-1));
+  return sizes;
+}
+
+bool isAll(const std::optional<c10::IValue>& list, int64_t number) {
+  return list && list->isIntList() &&
+         std::ranges::all_of(list->toIntVector(), [&](int64_t i) { return i == number; });
+}
+
+/// A kernel of one pixel that skips some, over fewer channels than a vector has lanes (16 at most).
+///
+/// Of such a one, channels last, oneDNN writes the gradient of the weight past the end of its
+/// workspace (https://github.com/uxlfoundation/oneDNN/issues/6035, AVX2, also in oneDNN 3.14).
+bool skipsPixels(const Node* node) {
+  constexpr int64_t kLanes = 16;
+  const std::vector<int64_t> weight = sizesOfWeight(node->input(1));
+  const auto transposed = constantArgument(node, "transposed");
+  if (weight.size() < 4 || !transposed || transposed->toBool()) return false;
+  const auto own = weight.end() - 3;  // I,h,w
+  return own[0] < kLanes && own[1] == 1 && own[2] == 1 &&
+         isAll(constantArgument(node, "padding"), 0) && !isAll(constantArgument(node, "stride"), 1);
+}
+
 Value* emit(Graph& graph, const Node* from, c10::Symbol op, std::vector<NamedValue> arguments) {
   return graph.insert(op, arguments, {}, from->sourceRange());
 }
@@ -48,6 +80,15 @@ void run(std::shared_ptr<Graph>& graph) {
       x = emit(*graph, node, c10::aten::permute, {k_first, last});
       x = emit(*graph, node, c10::aten::flatten, {x, 3, 4});
       x = emit(*graph, node, c10::aten::permute, {x, back});
+    }
+    if (skipsPixels(node)) {
+      const std::vector<int64_t> stride = constantArgument(node, "stride")->toIntVector();
+      for (const size_t d : {0, 1}) {
+        const int64_t dim = static_cast<int64_t>(d) + 2;
+        x = emit(*graph, node, c10::aten::slice, {x, dim, 0, c10::IValue(), stride[d]});
+      }
+      node->replaceInput(*node->schema().argumentIndexWithName("stride"),
+                         graph->insertConstant(std::vector<int64_t>{1, 1}));
     }
     Value* format = graph->insertConstant(static_cast<int64_t>(c10::MemoryFormat::ChannelsLast));
     Node* made = graph->insertNode(graph->create(c10::aten::contiguous, {x, format}));
@@ -69,12 +110,16 @@ Pass channels_last() {
           "                                     .permute(0, 3, 1, 2): one copy, not two\n"
           "\n"
           "for images (two dims behind the channels). Ops behind keep the format, so only the "
-          "first "
-          "of a chain copies. A grouped convolution in the default format is slower than its "
-          "groups "
-          "one by one (forward and backward, CPU: 0.4 to 0.9 times as fast); channels last it is "
-          "0.9 "
-          "to 2.5 times as fast.",
+          "first of a chain copies. A grouped\n"
+          "convolution in the default format is slower than its groups one by one (forward and "
+          "backward, CPU: 0.4 to 0.9 times as\n"
+          "fast); channels last it is 0.9 to 2.5 times as fast.\n"
+          "\n"
+          "    convolution(x, 1x1 kernel, stride=s, ...)\n"
+          "      ==>  convolution(contiguous(x[:, :, ::s, ::s], channels_last), ..., stride=1)\n"
+          "\n"
+          "of fewer than 16 channels: oneDNN's gradient of such a weight writes past the end of a "
+          "workspace (its issue 6035).",
       .run = run};
 }
 

@@ -34,6 +34,7 @@ CHAINS = {
     "channels into places": lambda: nn.Sequential(nn.PixelShuffle(2), nn.ReplicationPad2d(1), nn.PixelUnshuffle(2), nn.Upsample(scale_factor=2)),
     "indices and resizing": Pooled,
     "rows of one number": lambda: nn.Sequential(nn.Flatten(), nn.Linear(C * 16, C), nn.GroupNorm(2, C), nn.ReLU(), nn.GroupNorm(1, C)),
+    "pixels that are skipped": lambda: nn.Sequential(nn.Conv2d(C, 2 * C, 1, stride=2), nn.Tanh(), nn.Conv2d(2 * C, C, 1, stride=(2, 1), bias=False)),
     "sequences": lambda: nn.Sequential(nn.Flatten(2), nn.InstanceNorm1d(C), nn.MaxPool1d(2), nn.Conv1d(C, C, 3), nn.GroupNorm(2, C), nn.AvgPool1d(2)),
 }
 
