@@ -66,11 +66,46 @@ def test_idx_of_floats_is_big_endian(folder):
     "1;2;3;0.5\r\n4;5;6;-1\r\n\r\n-1;0.25;1e-3;2\r\n",
     "y,a,b,c\n0.5,1,2,3\n-1,4,5,6\n2,-1,0.25,1e-3\n",
     "x.0\tx.1\tx.2\ty.0\n1\t2\t3\t0.5\n4\t5\t6\t-1\n-1\t0.25\t0.001\t2\n",
+    "x.2,y,x.0,id,x.1\n3,0.5,1,7,2\n6,-1,4,8,5\n0.001,2,-1,9,0.25\n",
+    "\nx.02,x.00,x.01,y\n3,1,2,0.5\n6,4,5,-1\n0.001,-1,0.25,2\n",
 ])
 def test_csv(folder, text):
     (folder / "d.csv").write_bytes(text.encode())
     np.savez(folder / "c.npz", x=np.array([[1, 2, 3], [4, 5, 6], [-1, 0.25, 1e-3]], "f4"), y=np.array([[0.5], [-1], [2]], "f4"))
     assert same(trained(folder, "rows.pt", "d.csv", "--loss", "mse"), trained(folder, "rows.pt", "c.npz", "--loss", "mse"))
+
+
+def test_columns_go_by_their_numbers_whatever_their_rank(folder):
+    rows = np.arange(24).reshape(3, 4, 2) * 0.5
+    order = np.random.RandomState(3).permutation(8)
+    names, cells = [f"x.{i}.{j}" for i in range(4) for j in range(2)], rows.reshape(3, 8)
+    lines = [",".join(names[c] for c in order)] + [",".join(str(row[c]) for c in order) for row in cells]
+    (folder / "deep.csv").write_text("\n".join(lines) + "\n")
+    np.savez(folder / "deep.npz", x=rows)
+    export(nn.Linear(2, 1), folder / "deep.pt", torch.zeros(2, 4, 2))
+    for kind in ("csv", "npz"):
+        tool("run", "deep.pt", "--data", f"deep.{kind}", "--predict", f"deep_{kind}.npz", cwd=folder)
+    np.testing.assert_array_equal(*(np.load(folder / f"deep_{kind}.npz")["output"] for kind in ("csv", "npz")))
+
+
+GAP = "\n  note: the columns of an array are numbered from 0 on, without gaps\n"
+
+
+@pytest.mark.parametrize("header,message", [
+    ("x.0,x.1,x.1,y", "columns 2 and 3 are 'x.1' and 'x.1': one of them is there twice\n"),
+    ("x.0,x.1,x.01,y", "columns 2 and 3 are 'x.1' and 'x.01': one of them is there twice\n"),
+    ("y,a,b,y", "columns 1 and 4 are 'y' and 'y': one of them is there twice\n"),
+    ("x.0,x.1,x.3,y", "there is a column 'x.3', but no 'x.2'" + GAP),
+    ("x.1,x.2,x.3,y", "there is a column 'x.1', but no 'x.0'" + GAP),
+    ("x.0,x.1,x.9223372036854775807,y", "there is a column 'x.9223372036854775807', but no 'x.2'" + GAP),
+    ("x.0.0,x.0.1,x.1.0,y", "there is a column 'x.1.0', but no 'x.1.1'" + GAP),
+    ("x,x.1,x.2,y", "the column 'x' has no number, but 'x.1' has one\n"),
+    ("x.0,x.1.0,x.1.1,y", "the columns 'x.0' and 'x.1.0' of one array have 1 and 2 numbers\n"),
+])
+def test_columns_that_do_not_make_an_array_are_refused(folder, header, message):
+    (folder / "odd.csv").write_text(header + "\n1,2,3,4\n")
+    done = tool("run", "rows.pt", "--data", "odd.csv", "--loss", "mse", "--optimizer", "sgd", "--lr", "1", "-o", "n.pt", ok=False, cwd=folder)
+    assert (done.returncode, done.stderr) == (1, "odd.csv:1: error: " + message)
 
 
 @pytest.mark.parametrize("data,message", [
