@@ -3,11 +3,12 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "chorus/data.h"
 #include "chorus/trainer.h"
 #include "tools/common/data_arrays.h"
+#include "tools/common/json_text.h"
 #include "tools/common/values.h"
 
 namespace chorus {
@@ -85,7 +86,8 @@ int64_t validationRows(double fraction, const Dataset& data) {
 std::vector<at::Tensor> readSubsets(const std::string& path, size_t k, int64_t rows) {
   std::ifstream file(path);
   if (!file) throw Refused(error("cannot read the file", Place{path}));
-  const auto value = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json value =
+      parseJsonText(path, {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
   if (!value.is_array()) throw Refused(error("it is not a JSON list of lists", Place{path}));
   if (value.size() != k) {
     throw Refused(error("it has " + std::to_string(value.size()) + " lists of rows for " +

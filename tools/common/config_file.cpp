@@ -1,6 +1,10 @@
 #include "tools/common/config_file.h"
 
+#include <iterator>
+#include <set>
+
 #include "chorus/diagnostics.h"
+#include "tools/common/json_text.h"
 
 namespace chorus {
 namespace {
@@ -70,10 +74,12 @@ std::vector<std::string> inputsOf(const CLI::Option& option, const json& value) 
 
 std::vector<CLI::ConfigItem> JsonConfig::from_config(std::istream& in) const {
   const std::string file = app_.get_config_ptr()->as<std::string>();
-  const json object = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const json object =
+      parseJsonText(file, {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()});
   if (!object.is_object())
     throw Refused(usage("--config: '" + file + "' does not hold a JSON object"));
   std::vector<CLI::ConfigItem> items;
+  std::set<const CLI::Option*> seen;
   for (const auto& [key, value] : object.items()) {
     const std::string name = resolve(app_, key);
     if (name.empty() || !optionOf(app_, name).get_configurable()) {
@@ -86,6 +92,10 @@ std::vector<CLI::ConfigItem> JsonConfig::from_config(std::istream& in) const {
                           "' is an object; a value or a list is needed"));
     }
     const CLI::Option& option = optionOf(app_, name);
+    if (!seen.insert(&option).second) {
+      throw Refused(usage("--config: '" + file + "' gives '" + shortestName(option) +
+                          "' twice, the second time as '" + key + "'"));
+    }
     const bool flag = option.get_items_expected_max() == 0 || option.get_expected_min() == 0;
     if (value.is_null() || (flag && value == json(false))) continue;
     items.push_back({{}, name, inputsOf(option, value)});

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
 #include "chorus/diagnostics.h"
 #include "lib/support/names.h"
 #include "tools/common/csv.h"
+#include "tools/common/json_text.h"
 #include "tools/common/values.h"
 
 namespace chorus {
@@ -99,7 +101,7 @@ std::vector<Row> readCsvRows(const std::string& file, const std::string& text,
 
 std::vector<Row> readJsonRows(const std::string& file, const std::string& text,
                               const std::vector<std::string>& known) {
-  const json list = json::parse(text, nullptr, false);
+  const json list = parseJsonText(file, text);
   if (!list.is_array()) refuse(file, "is not a JSON list of objects");
   std::vector<Row> rows;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -210,8 +212,10 @@ std::vector<int64_t> integers(const HparamsTable& table, const std::string& colu
     const bool whole = cell.is_number_float() &&
                        std::nearbyint(cell.get<double>()) == cell.get<double>() &&
                        std::fabs(cell.get<double>()) < 9e15;
-    return cell.is_number_integer() || whole ? std::optional<int64_t>(cell.get<int64_t>())
-                                             : std::nullopt;
+    const bool fits = !cell.is_number_unsigned() ||
+                      cell.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+    return (cell.is_number_integer() && fits) || whole ? std::optional<int64_t>(cell.get<int64_t>())
+                                                       : std::nullopt;
   });
 }
 

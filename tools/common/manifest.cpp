@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 #include <set>
 
 #include "chorus/diagnostics.h"
 #include "lib/support/names.h"
+#include "tools/common/json_text.h"
 
 namespace chorus {
 namespace {
@@ -64,7 +65,9 @@ Manifest readManifest(const std::string& path) {
   const Place place{path, "", "", ""};
   std::ifstream in(path, std::ios::binary);
   try {
-    return fromJson(nlohmann::json::parse(in), place);
+    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    parseJsonText(path, text);  // for keys that are there twice
+    return fromJson(nlohmann::json::parse(text), place);
   } catch (const nlohmann::json::exception& problem) {
     throw Refused(error("this is not a manifest of fused files", place).note(problem.what()));
   }
