@@ -66,8 +66,9 @@ void addOptions(CLI::App& app, Options& options) {
   app.add_flag("--verify-diagnostics", options.verify,
                "check '// expected-error {{...}}' comments");
   app.add_flag("--run", options.run, "run the result on random inputs and print the outputs");
-  app.add_option("--seed", options.seed, "of the random inputs");
-  app.add_option("--members", options.members, "K of stacked inputs for --run");
+  app.add_option("--seed", options.seed, "of the random inputs")->transform(seedNumber());
+  app.add_option("--members", options.members, "K of stacked inputs for --run")
+      ->transform(integerFrom(1, 1'000'000));
 }
 
 std::string readAll(const std::string& file) {

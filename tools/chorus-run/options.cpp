@@ -58,7 +58,7 @@ void addData(CLI::App& app, RunOptions& o) {
       ->group(group);
   app.add_option("--folds", o.folds,
                  "cross-validation: member i is scored on part i of K and trains on the others")
-      ->check(CLI::Range(2, 1'000'000))
+      ->transform(integerFrom(2, 1'000'000))
       ->group(group);
   app.add_flag("--bootstrap", o.bootstrap,
                "each member trains on N of the N rows, drawn with replacement")
@@ -98,7 +98,10 @@ void addRun(CLI::App& app, RunOptions& o) {
       ->check(oneOf({"shared", "member", "none"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--seed", o.seed, "of the run")->capture_default_str()->group(group);
+  app.add_option("--seed", o.seed, "of the run")
+      ->transform(seedNumber())
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--member-seed", o.member_seeds, "of each member's own draws; one value or K")
       ->group(group);
   app.add_option("--clip-norm", o.clip_norm, "largest norm of a member's gradient; one value or K")
@@ -107,7 +110,7 @@ void addRun(CLI::App& app, RunOptions& o) {
                  "largest size of a gradient's element; one value or K")
       ->group(group);
   app.add_option("--accumulate", o.accumulate, "batches per update; their mean counts")
-      ->check(CLI::PositiveNumber)
+      ->transform(integerFrom(1))
       ->capture_default_str()
       ->group(group);
   app.add_option("--lr-schedule", o.schedule,
@@ -117,7 +120,8 @@ void addRun(CLI::App& app, RunOptions& o) {
   app.add_option("--patience", o.patience,
                  "a member stops after this many epochs without a better value; one or K")
       ->group(group);
-  app.add_option("--min-delta", o.min_delta, "by how much a better value is better; one or K")
+  app.add_option("--min-delta", o.min_delta,
+                 "smaller gains do not count, nor for --restore best; one or K")
       ->group(group);
   app.add_option("--monitor", o.monitor,
                  "val_loss (default), train_loss, or val_ or train_ and a metric")
@@ -154,13 +158,13 @@ void addRun(CLI::App& app, RunOptions& o) {
                  "folder of the run's checkpoint (default TRAINED.ckpt, removed on success)")
       ->group(group);
   app.add_option("--checkpoint-every", o.checkpoint_every, "steps, besides the ends of epochs")
-      ->check(CLI::PositiveNumber)
+      ->transform(integerFrom(1))
       ->group(group);
   app.add_option("--resume", o.resume, "go on with the run whose checkpoint is in this folder")
       ->group(group);
   app.add_option("--device", o.device, "cpu or cuda[:i]")->capture_default_str()->group(group);
   app.add_option("--threads", o.threads, "threads of an operator (default: LibTorch's)")
-      ->check(CLI::PositiveNumber)
+      ->transform(integerFrom(1, 4096))
       ->group(group);
 }
 

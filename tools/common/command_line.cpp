@@ -2,6 +2,7 @@
 
 #include <torch/version.h>
 
+#include <charconv>
 #include <iostream>
 #include <set>
 
@@ -143,6 +144,36 @@ CLI::Validator oneOf(const std::vector<std::string>& names) {
            (near.empty() ? "" : "; did you mean '" + near + "'?");
   };
   return CLI::Validator(check, CLI::detail::join(names, "|"), "one of");
+}
+
+namespace {
+
+template <class Number>
+CLI::Validator numberWithin(Number least, Number most, const std::string& kind) {
+  const auto check = [=](std::string& value) -> std::string {
+    Number number{};
+    const char* first = value.data() + (value.starts_with("+") ? 1 : 0);
+    const char* last = value.data() + value.size();
+    const auto [end, failure] = std::from_chars(first, last, number);
+    const bool fits = failure == std::errc() && end == last && number >= least && number <= most;
+    if (!fits) return "'" + value + "' is not an integer " + kind;
+    value = std::to_string(number);
+    return "";
+  };
+  return {check, "", "integer"};
+}
+
+}  // namespace
+
+CLI::Validator integerFrom(int64_t least, int64_t most) {
+  const bool open = most == std::numeric_limits<int64_t>::max();
+  return numberWithin<int64_t>(least, most,
+                               (open ? "of at least " : "from ") + std::to_string(least) +
+                                   (open ? "" : " to " + std::to_string(most)));
+}
+
+CLI::Validator seedNumber() {
+  return numberWithin<uint64_t>(0, std::numeric_limits<uint64_t>::max(), "from 0 to 2^64-1");
 }
 
 std::string versionText() { return CHORUS_VERSION " (LibTorch " TORCH_VERSION ")"; }

@@ -16,6 +16,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,10 @@ struct CommandLine {
 
 /// A check for `option->check(...)`: one of `names`, else an error with the nearest.
 CLI::Validator oneOf(const std::vector<std::string>& names);
+/// Decimal integers within bounds, for `transform`: CLI11 itself takes the nearest number that fits
+/// for one that is out of range, and a leading 0 for octal.
+CLI::Validator integerFrom(int64_t least, int64_t most = std::numeric_limits<int64_t>::max());
+CLI::Validator seedNumber();
 
 /// "0.1.0 (LibTorch 2.11.0)".
 std::string versionText();
