@@ -24,7 +24,7 @@ struct RunState {
   std::vector<int64_t> averages;  ///< epochs in the average of --swa
 
   // Of the watched value.
-  std::vector<std::optional<double>> best;       ///< of all epochs
+  std::vector<std::optional<double>> best;       ///< of the epoch that is kept to be restored
   std::vector<std::optional<double>> reference;  ///< the last one that counted as an improvement
   std::vector<int64_t> best_epoch, bad_epochs;
 

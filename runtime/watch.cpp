@@ -81,7 +81,10 @@ void watch(FusedModel& model, const TrainOptions& options, RunState& state,
   const bool maximised = isMaximised(options.monitor);
   for (size_t k = 0; k < model.k(); ++k) {
     if (!result.active[k]) continue;
-    if (options.restore_best && state.alive[k] && improves(now[k], state.best[k], 0, maximised)) {
+    const double delta = options.min_delta.empty() ? 0 : options.min_delta[k];
+    // One notion of better, as Keras has it: a gain too small to count for patience is none here.
+    if (options.restore_best && state.alive[k] &&
+        improves(now[k], state.best[k], fault("best_is_least") ? 0 : delta, maximised)) {
       state.best[k] = now[k];
       state.best_epoch[k] = result.epoch;
       keepBest(model, k);
@@ -95,7 +98,6 @@ void watch(FusedModel& model, const TrainOptions& options, RunState& state,
       options.schedules[k].observe(mine, now[k]);
     }
     if (options.patience.empty()) continue;
-    const double delta = options.min_delta.empty() ? 0 : options.min_delta[k];
     if (improves(now[k], state.reference[k], delta, maximised)) {
       state.reference[k] = now[k];
       state.bad_epochs[k] = 0;
