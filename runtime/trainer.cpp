@@ -64,11 +64,15 @@ class Trainer {
         active_(model),
         state_(startState(model)),
         stepper_(model, options, state_) {
+    refuseFewerEpochs();
     startAverages();
   }
 
   TrainResult run() {
     const int64_t last = *std::max_element(options_.epochs.begin(), options_.epochs.end());
+    if (!state_.history.empty() && state_.step == 0 && allDone()) {
+      diagnostics_.add(remark("the run had ended before: no epoch is left to train"));
+    }
     bool interrupted = false;
     while (state_.epoch < last && !interrupted && !allDone()) interrupted = !epoch();
     TrainResult result;
@@ -93,6 +97,19 @@ class Trainer {
       return state;
     } catch (const std::exception& failure) {
       throw Refused(error("the checkpoint is damaged").note(failure.what()));
+    }
+  }
+
+  /// A run that goes on cannot take epochs back.
+  void refuseFewerEpochs() const {
+    for (size_t k = 0; k < model_.k(); ++k) {
+      const bool within = state_.step > 0 && state_.taking_part[k] && state_.alive[k];
+      if (options_.epochs[k] >= state_.ends[k].epochs + within) continue;
+      throw Refused(error("member " + std::to_string(k) + " ('" + model_.member_names[k] +
+                          "') has trained for " + std::to_string(state_.ends[k].epochs) +
+                          (within ? " epochs and a part of the next" : " epochs") +
+                          ", but --epochs is " + std::to_string(options_.epochs[k]))
+                        .note("--epochs is the total, also of a run that goes on"));
     }
   }
 

@@ -33,6 +33,7 @@ struct Schedule {
   std::function<void(PlateauState& state, double value)> observe;
   bool per_step = false;
   std::string text;  ///< as the user wrote it
+  std::string file;  ///< that its numbers are read from, or ""
 };
 
 /// Arguments of one schedule as text; a list has several entries.

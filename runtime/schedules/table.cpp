@@ -31,7 +31,8 @@ ScheduleDefinition table() {
           {"file"},
           [](const ScheduleArguments& a) {
             Schedule s;
-            const std::vector<double> rates = readRates(a, a.text("file"));
+            s.file = a.text("file");
+            const std::vector<double> rates = readRates(a, s.file);
             s.rate = [=](double, int64_t t) {
               return rates[std::min(static_cast<size_t>(t), rates.size() - 1)];
             };

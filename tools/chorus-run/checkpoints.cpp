@@ -149,8 +149,28 @@ FusedModel CheckpointFolder::load() const {
                               (options_.at("unfused") == true ? "" : "; only --epochs may grow")));
     }
   }
+  checkInputs(model);
   model.info.erase("run_options");
+  model.info.erase("run_inputs");
   return model;
+}
+
+void CheckpointFolder::checkInputs(const FusedModel& model) const {
+  if (!model.info.contains("run_inputs")) return;  // of a version that wrote none
+  const nlohmann::json& before = model.info.at("run_inputs");
+  for (const auto* all : {&inputs_, &before}) {
+    for (const auto& [what, any] : all->items()) {
+      const std::string now = inputs_.value(what, "none"), then = before.value(what, "none");
+      if (now == then) continue;
+      throw Refused(error(what +
+                              (what.ends_with("numbers") || what.starts_with("the seeds")
+                                   ? " are not what they were"
+                                   : " is not what it was") +
+                              " when the run began: the hash is " + now + ", and was " + then,
+                          Place{folder_})
+                        .note("a run goes on with the model and the data that it began with"));
+    }
+  }
 }
 
 void CheckpointFolder::write(const FusedModel& model, bool urgent) {
@@ -158,6 +178,7 @@ void CheckpointFolder::write(const FusedModel& model, bool urgent) {
   if (!urgent && !named_ && spent_ > 0 && begin - written_ < 20 * spent_) return;
   FusedModel copy = model;
   copy.info["run_options"] = options_;
+  copy.info["run_inputs"] = inputs_;
   fs::create_directories(folder_);
   writeFused(copy, file());
   written_ = now();

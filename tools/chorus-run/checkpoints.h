@@ -37,8 +37,11 @@ class CheckpointFolder {
   /// resumed.
   explicit CheckpointFolder(const RunOptions& options);
 
-  /// The model to go on with; throws Refused where there is none, or where the options are others.
-  /// More epochs than before are fine.
+  /// What the run reads besides its options: model and data, by content. To be set before `load`
+  /// and `write`.
+  void setInputs(const nlohmann::json& hashes) { inputs_ = hashes; }
+  /// The model to go on with; throws Refused where there is none, or where the options or inputs
+  /// are others. More epochs than before are fine.
   FusedModel load() const;
   /// In the default folder a checkpoint that is not urgent is left out while writing them would
   /// take more than a twentieth of the time.
@@ -49,8 +52,10 @@ class CheckpointFolder {
 
  private:
   void removeLeftovers() const;
+  void checkInputs(const FusedModel& model) const;
   std::string file() const { return folder_ + "/checkpoint.pt"; }
   nlohmann::json options_;  ///< what must be the same after a resume
+  nlohmann::json inputs_;   ///< and here: hashes by what they are of
   std::string folder_;
   bool named_ = false;
   double written_ = 0,

@@ -6,6 +6,7 @@
 #include "tools/chorus-run/manifest_run.h"
 #include "tools/chorus-run/model_file.h"
 #include "tools/chorus-run/report.h"
+#include "tools/chorus-run/run_inputs.h"
 #include "tools/chorus-run/training.h"
 #include "tools/common/manifest.h"
 #include "tools/common/report.h"
@@ -44,9 +45,11 @@ void sayInterrupted(const RunOptions& options, const CheckpointFolder& checkpoin
 
 int trainAndWrite(const RunOptions& options, ModelFile& file, const RunData& data) {
   CheckpointFolder checkpoints(options);
+  const TrainOptions train = trainOptions(options, file.model.k(), data);
+  checkpoints.setInputs(inputHashes(options, file.model, data, train));
   if (!options.resume.empty()) resume(checkpoints.load(), file.model);
   Diagnostics found;
-  const TrainResult result = runTraining(options, file.model, data, checkpoints, found);
+  const TrainResult result = runTraining(options, file.model, data, train, checkpoints, found);
   if (result.interrupted) {
     say(found);
     sayInterrupted(options, checkpoints);

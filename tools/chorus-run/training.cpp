@@ -153,8 +153,8 @@ TrainOptions trainOptions(const RunOptions& options, size_t k, const RunData& da
 }
 
 TrainResult runTraining(const RunOptions& options, FusedModel& model, const RunData& data,
-                        CheckpointFolder& checkpoints, Diagnostics& diagnostics) {
-  const TrainOptions train_options = trainOptions(options, model.k(), data);
+                        const TrainOptions& train_options, CheckpointFolder& checkpoints,
+                        Diagnostics& diagnostics) {
   const SignalScope signals;
   if (options.unfused) {
     return trainApart(options, model, data, train_options, checkpoints, diagnostics);

@@ -19,6 +19,7 @@ std::vector<std::string> metricNames(const RunOptions& options);
 /// Trains all members at once, or with --unfused each alone, with a progress bar, a line per epoch,
 /// and --log. `checkpoints` writes the run's state.
 TrainResult runTraining(const RunOptions& options, FusedModel& model, const RunData& data,
-                        CheckpointFolder& checkpoints, Diagnostics& diagnostics);
+                        const TrainOptions& train_options, CheckpointFolder& checkpoints,
+                        Diagnostics& diagnostics);
 
 }  // namespace chorus
