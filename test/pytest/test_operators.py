@@ -1,5 +1,7 @@
 # ctest: quick
 """Operators as networks use them, whose arguments no line of a conformance sample can write: fused equals each member alone."""
+import io
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -38,6 +40,65 @@ class FastPath(nn.Module):
         return self.net(x)
 
 
+def bags(mode, offsets=True, own=True, weighted=False, **options):
+    """The indices of x's rows (of each member's own, where x is) or the same for all; bags of 2, 0, 1 and 1."""
+    def function(x, w):
+        rows = (x * C).long() % C if own else torch.tensor([[1, 3, 1, 2], [0, 1, 1, 1], [3, 3, 2, 0], [2, 1, 0, 3]])
+        weights = x if weighted else None
+        if offsets:
+            ends = [0, 2, 2, 3, 4] if options.get("include_last_offset") else [0, 2, 2, 3]
+            rows, weights = rows[0], weights[0] if weighted else None
+            return F.embedding_bag(rows, w, torch.tensor(ends), mode=mode, per_sample_weights=weights, **options) + x[:, :1]
+        return F.embedding_bag(rows, w, mode=mode, per_sample_weights=weights, **options) + x[:, :1]
+    return function, (N, C), (C, C)
+
+
+def multi_head(separate=False, extra=False, bias=True, unbatched=False, static=False, **options):
+    """F.multi_head_attention_forward on x [L,N,E], its weights cut from one row of numbers."""
+    def function(x, w):
+        at = iter(w.split(C))
+
+        def matrix(rows=C):
+            return torch.cat([next(at) for _ in range(rows)]).view(rows, C)
+
+        x = x[:, 0] if unbatched else x
+        given = dict(in_proj_weight=None if separate else matrix(3 * C), in_proj_bias=matrix(3).flatten() if bias else None,
+                     bias_k=matrix(1)[None] if extra else None, bias_v=matrix(1)[None] if extra else None, out_proj_weight=matrix(),
+                     out_proj_bias=next(at) if bias else None)
+        if separate:
+            given.update(use_separate_proj_weight=True, q_proj_weight=matrix(), k_proj_weight=matrix(), v_proj_weight=matrix())
+        if static:  # [N H, S, E / H]
+            given.update(static_k=w[:96].view(8, 6, 2), static_v=w[-96:].view(8, 6, 2))
+        masks = {name: mask(x) if callable(mask) else mask for name, mask in options.items()}
+        y, weights = F.multi_head_attention_forward(
+            x, x * 0.5, x + 1, C, 2, **{"add_zero_attn": False, "dropout_p": 0.0, "training": True, **given, **masks})
+        return y if weights is None else torch.cat([y.flatten(), weights.flatten()])
+    return function, (C, N, C), (C * 30,)
+
+
+CAUSAL = torch.triu(torch.ones(C, C, dtype=torch.bool), 1)
+OPTIONS = {
+    "": {},
+    "without weights": {"need_weights": False},
+    "a weight per head": {"average_attn_weights": False},
+    "no bias": {"bias": False},
+    "causal": {"is_causal": True, "attn_mask": CAUSAL, "need_weights": False},
+    "a mask of floats": {"attn_mask": lambda x: x[:, 0, :]},
+    "a mask per head": {"attn_mask": torch.arange(2. * N * C * C).view(2 * N, C, C) % 3},
+    "padding": {"key_padding_mask": torch.tensor([[False, False, False, i == 1] for i in range(N)])},
+    "padding of one's own": {"key_padding_mask": lambda x: torch.cat([x[:1, :, 0] < 0, x[1:, :, 0] > 0.5]).t()},
+    "padding, and causal": {"attn_mask": CAUSAL, "key_padding_mask": lambda x: torch.cat([x[:1, :, 0] < 0, x[1:, :, 0] > 0.5]).t()},
+    "padding of floats": {"key_padding_mask": lambda x: x[:, :, 1].t(), "attn_mask": lambda x: x[:, 0, :], "need_weights": False},
+    "a key and a value more": {"extra": True},
+    "zeros more": {"add_zero_attn": True, "attn_mask": CAUSAL},
+    "all more": {"extra": True, "add_zero_attn": True, "separate": True, "attn_mask": lambda x: x[:, 0, :], "average_attn_weights": False,
+                 "key_padding_mask": lambda x: torch.cat([x[:1, :, 0] < 0, x[1:, :, 0] > 0.5]).t()},
+    "weights apart": {"separate": True},
+    "static keys and values": {"static": True},
+    "no batch": {"unbatched": True},
+    "no batch, extra, causal": {"unbatched": True, "extra": True, "attn_mask": CAUSAL},
+}
+
 FUNCTIONS = {
     "repeat_interleave, a count per place": (lambda x, w: (x * w).repeat_interleave(COUNTS, 1), (N, C), (C,)),
     "repeat_interleave, the size told": (lambda x, w: (x * w).repeat_interleave(COUNTS, 0, output_size=4), (N, C), (C,)),
@@ -47,6 +108,11 @@ FUNCTIONS = {
     "quantised weights": (lambda x, w: x @ torch.fake_quantize_per_channel_affine(w, w.detach().abs().amax(1) / 8, torch.zeros(4, dtype=torch.int32), 0, -8, 7),
                           (N, C), (4, C)),
     "quantised activations": (lambda x, w: torch.fake_quantize_per_tensor_affine(x * w, 0.05, 3, 0, 255), (N, C), (C,)),
+    **{f"embedding_bag {mode}{', shared indices' * (not own)}{', rows' * (not offsets)}{''.join(f', {n}' for n in more)}":
+       bags(mode, offsets, own, **more)
+       for mode in ("sum", "mean", "max") for own in (True, False) for offsets in (True, False)
+       for more in ({}, {"padding_idx": 1}, {"padding_idx": -1, "include_last_offset": offsets}, {"weighted": mode == "sum", "padding_idx": 3})},
+    **{f"multi_head_attention_forward {name}": multi_head(**options) for name, options in OPTIONS.items()},
 }
 
 
@@ -80,6 +146,20 @@ def test_function_is_batched(name, k, stacked):
     xs = torch.rand(k, *rows) if stacked else torch.rand(*rows)
     code = check([seeded(build, i) for i in range(k)], xs, stacked)
     assert "for " not in code and "while " not in code, "a loop over members"
+
+
+@pytest.mark.parametrize("mode", ["sum", "max"])
+def test_indices_behind_the_last_bag_are_in_no_other_member_s(mode):
+    """Without the gradient: PyTorch's own reads behind its end. Its mean counts them without adding them: that is no judge."""
+    class Bag(nn.Module):
+        def forward(self, w, rows):
+            return F.embedding_bag(rows, w, torch.tensor([0, 2, 3]), mode=mode, include_last_offset=True)
+
+    w, rows = torch.randn(3, C, C), torch.tensor([[0, 1, 2, 3], [3, 2, 1, 0], [1, 1, 3, 2]])
+    buffer = io.BytesIO()
+    torch.jit.save(torch.jit.trace(Bag(), (w[0], rows[0])), buffer)
+    outputs, _ = chorus._core.Function(buffer.getvalue()).run([True, True], [w, rows])
+    assert_close({"y": outputs[0]}, {"y": torch.stack([Bag()(*m) for m in zip(w, rows)])}, 1e-6)
 
 
 @pytest.mark.parametrize("stacked", [True, False], ids=["stacked", "shared"])

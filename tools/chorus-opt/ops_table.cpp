@@ -31,7 +31,7 @@ const std::map<std::string, std::string> kNotes = {
     {"aten::repeat_interleave", "refused with counts that are a tensor"},
     {"aten::median", "per member over all elements"},
     {"aten::nanmedian", "per member over all elements"},
-    {"aten::embedding_bag", "per member with padding_idx or scale_grad_by_freq"},
+    {"aten::embedding_bag", "per member with scale_grad_by_freq"},
     {"aten::quantile", "per member with a q of each member's own"},
     {"aten::nanquantile", "per member with a q of each member's own"},
     {"aten::stft", "per member with a window of each member's own"},

@@ -39,7 +39,7 @@ OPS = {
     "index_put": ("per member", "a mask, and several values"),
     "linalg.tensorsolve": ("per member", "with dims"),
     "nn.functional.embedding": ("per member", "a shared table, and scale_grad_by_freq"),
-    "nn.functional.embedding_bag": ("per member", "padding_idx, or scale_grad_by_freq, which PyTorch computes by place"),
+    "nn.functional.embedding_bag": ("per member", "scale_grad_by_freq, which PyTorch computes by place"),
     "nn.functional.multilabel_margin_loss": ("per member", "tensors without dims"),
     "nn.functional.scaled_dot_product_attention": ("per member", "dropout inside the op"),
     "searchsorted": ("per member", "a number is searched"),
