@@ -99,7 +99,7 @@ Value* rewriteDropout(Replacement& emit, int64_t index) {
   message.note(
       "chorus-run draws what is made of uniform and normal numbers: dropout, bernoulli, rand, "
       "randn, normal, "
-      "exponential, log_normal, geometric, cauchy, randint, randperm, multinomial, rrelu");
+      "exponential, log_normal, geometric, cauchy, poisson, randint, randperm, multinomial, rrelu");
   throw Refused(message);
 }
 

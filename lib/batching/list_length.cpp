@@ -61,6 +61,13 @@ std::optional<size_t> listLength(const Value* list) {
     const auto sections = constantInt(node->input(1));
     return sections ? std::optional(static_cast<size_t>(*sections)) : std::nullopt;
   }
+  if (op == "aten::gradient") {  // one for each dim
+    const Value* dim = argument(node, "dim");
+    if (const auto dims = lengthOfInts(dim)) return dims;
+    if (constantInt(dim)) return 1;
+    const auto rank = rankOf(node->input(0));
+    return rank ? std::optional(static_cast<size_t>(*rank)) : std::nullopt;
+  }
   if (op == "aten::unbind" || op == "aten::unbind_copy") {
     const auto size = sizeAlongDim(node);
     return size ? std::optional(static_cast<size_t>(*size)) : std::nullopt;
@@ -93,7 +100,7 @@ std::optional<int64_t> elementRank(const Value* list) {
                           op == "aten::unsafe_chunk" || op == "aten::tensor_split" ||
                           op == "aten::hsplit" || op == "aten::vsplit" || op == "aten::dsplit" ||
                           op == "aten::split_copy" || op == "aten::split_with_sizes_copy" ||
-                          op == "aten::unsafe_split_with_sizes";
+                          op == "aten::unsafe_split_with_sizes" || op == "aten::gradient";
   if (keeps_rank) return rankOf(node->input(0));
   if (op != "aten::unbind" && op != "aten::unbind_copy") return std::nullopt;
   const auto rank = rankOf(node->input(0));

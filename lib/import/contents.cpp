@@ -59,6 +59,32 @@ std::vector<AbstractPtr> Specializer::readContents(const Call& call) {
   return {plain(stack.at(0))};
 }
 
+/// Where a tensor says where parts begin, its contents do: `tensor_split(x, tensor)` and `narrow`.
+void Specializer::readPlaces(Call& call) const {
+  static const std::map<std::string, size_t> places = {{"aten::tensor_split", 1},
+                                                       {"aten::narrow", 2}};
+  const auto found = places.find(call.name);
+  if (found == places.end()) return;
+  AbstractPtr& given = call.arguments.at(found->second);
+  if (given->kind != Abstract::Kind::Tensor) return;
+  const TensorCell& cell = *given->cell;
+  if (given->number && cell.version == 0) {
+    given = given->number;
+    return;
+  }
+  if (!cell.known() || cell.varies) {
+    refuseUnsupported(call.node, call.name + " at places that are the values of a tensor");
+  }
+  const at::Tensor values = cell.first.to(at::kLong);
+  if (values.dim() == 0) {
+    given = plain(values.item<int64_t>());
+    return;
+  }
+  std::vector<AbstractPtr> items;
+  for (int64_t i = 0; i < values.numel(); ++i) items.push_back(plain(values[i].item<int64_t>()));
+  given = container(Abstract::Kind::List, items, c10::ListType::ofInts());
+}
+
 /// An overload of `name` takes a tensor as argument `i`.
 bool Specializer::takesTensor(const std::string& name, size_t i) const {
   const auto all = torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(name));

@@ -155,6 +155,7 @@ std::vector<AbstractPtr> Specializer::perform(const Call& given) {
   if (applyMode(call, outputs)) return outputs;
   if (call.name.starts_with("aten::_autocast_to_")) return {autocast(call)};
   if (isReadOfContents(call)) return readContents(call);
+  readPlaces(call);
   const bool numbers =
       std::any_of(call.arguments.begin(), call.arguments.end(), isContentsOfTensor);
   if (numbers) return withNumbersAsTensors(call);

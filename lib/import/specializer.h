@@ -125,6 +125,7 @@ class Specializer {
   bool isReadOfContents(const Call& call) const;
   std::vector<AbstractPtr> readContents(const Call& call);
   std::vector<AbstractPtr> withNumbersAsTensors(const Call& given);
+  void readPlaces(Call& call) const;
   bool takesTensor(const std::string& name, size_t i) const;
 
   // functionalize.cpp

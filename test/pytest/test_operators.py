@@ -76,6 +76,12 @@ def multi_head(separate=False, extra=False, bias=True, unbatched=False, static=F
     return function, (C, N, C), (C * 30,)
 
 
+def windows(x):
+    """Overlapping parts of rows, as Longformer cuts them."""
+    rows = x.contiguous().view(2, 8)
+    return rows.as_strided((2, 3, 4), (8, 2, 1))
+
+
 CAUSAL = torch.triu(torch.ones(C, C, dtype=torch.bool), 1)
 OPTIONS = {
     "": {},
@@ -112,6 +118,17 @@ FUNCTIONS = {
        bags(mode, offsets, own, **more)
        for mode in ("sum", "mean", "max") for own in (True, False) for offsets in (True, False)
        for more in ({}, {"padding_idx": 1}, {"padding_idx": -1, "include_last_offset": offsets}, {"weighted": mode == "sum", "padding_idx": 3})},
+    "as_strided of rows in a row": (lambda x, w: windows(x * w).sin(), (N, C), (C,)),
+    "as_strided, computed strides": (lambda x, w: (lambda y: y.as_strided([y.size(0), 3, 2], [y.stride(0), 1, 1]))((x * w).t().contiguous()), (N, C), (C,)),
+    "as_strided behind an offset": (lambda x, w: (x * w).repeat(1, 2).as_strided((2, 3, 3), (8, 8, 1), 5).tanh(), (N, C), (C,)),
+    "tensor_split at places in a tensor": (lambda x, w: torch.cat(torch.tensor_split(x * w, torch.tensor([1, 3]), 1)[::2], 1), (N, C), (C,)),
+    "tensor_split into a number in a tensor": (lambda x, w: torch.tensor_split(x * w, torch.tensor(3), 0)[1] * w, (N, C), (C,)),
+    "narrow from a number in a tensor": (lambda x, w: (x * w).narrow(1, torch.tensor(1), 2), (N, C), (C,)),
+    "pad_sequence": (lambda x, w: nn.utils.rnn.pad_sequence([(x * w)[:2], x[:3], x * w], True, 0.5), (N, C), (C,)),
+    "stft, a window of one's own": (lambda x, w: torch.stft(x * 2, 4, 2, 4, w, return_complex=True).abs(), (N, 4 * C), (4,)),
+    "istft, a window of one's own": (lambda x, w: torch.istft(torch.fft.rfft(x), 4, 1, 4, w + 1, center=False, length=7), (N, N, C), (4,)),
+    "cov, weights of one's own": (lambda x, w: torch.cov(x, aweights=w.abs() + 0.1), (N, C), (C,)),
+    "gradient at places of one's own": (lambda x, w: torch.gradient(x * 2, spacing=(w.abs().cumsum(0) + torch.arange(C),), dim=1)[0], (N, C), (C,)),
     **{f"multi_head_attention_forward {name}": multi_head(**options) for name, options in OPTIONS.items()},
 }
 
@@ -146,6 +163,12 @@ def test_function_is_batched(name, k, stacked):
     xs = torch.rand(k, *rows) if stacked else torch.rand(*rows)
     code = check([seeded(build, i) for i in range(k)], xs, stacked)
     assert "for " not in code and "while " not in code, "a loop over members"
+
+
+def test_as_strided_of_what_may_lie_otherwise_is_refused():
+    build = type("Made", (Net,), {"function": staticmethod(lambda x, w: (x * w).as_strided((2, 2), (1, 2))), "shape": (C,)})
+    with pytest.raises(chorus.Error, match="depends on how the tensor lies in memory"):
+        chorus.fuse([torch.jit.trace(seeded(build, i), torch.rand(N, C)) for i in range(2)])
 
 
 @pytest.mark.parametrize("mode", ["sum", "max"])

@@ -134,11 +134,11 @@ TEST(CounterRandom, RefusesOtherRandomOps) {
   try {
     rewritten(
         "graph(%x : Float(*, 6)):\n  %g : NoneType = prim::Constant()\n"
-        "  %y : Float(*, 6) = aten::poisson(%x, %g)\n  return (%y)\n");
+        "  %y : Float(*, 6) = aten::binomial(%x, %x, %g)\n  return (%y)\n");
     FAIL() << "accepted";
   } catch (const Refused& refused) {
     EXPECT_EQ(refused.exitCode(), 3);
-    EXPECT_NE(std::string(refused.what()).find("'poisson' draws random numbers"),
+    EXPECT_NE(std::string(refused.what()).find("'binomial' draws random numbers"),
               std::string::npos);
   }
 }

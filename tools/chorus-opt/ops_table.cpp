@@ -14,8 +14,6 @@ namespace {
 
 /// Where no rule could help.
 const std::map<std::string, std::string> kRefused = {
-    {"aten::as_strided", "depends on how the tensor lies in memory"},
-    {"aten::as_strided_copy", "depends on how the tensor lies in memory"},
     {"aten::as_strided_scatter", "depends on how the tensor lies in memory"},
     {"aten::nonzero", "the result's shape depends on values"},
     {"aten::nonzero_numpy", "the result's shape depends on values"},
@@ -27,6 +25,8 @@ const std::map<std::string, std::string> kRefused = {
 const std::map<std::string, std::string> kNotes = {
     {"aten::index", "per member with a mask of each member's own"},
     {"aten::index_put", "per member with a mask and several values"},
+    {"aten::as_strided", "refused where the tensor may lie in memory otherwise than row by row"},
+    {"aten::as_strided_copy", "refused where the tensor may lie in memory otherwise"},
     {"aten::one_hot", "refused without a number of classes"},
     {"aten::repeat_interleave", "refused with counts that are a tensor"},
     {"aten::median", "per member over all elements"},
@@ -34,8 +34,6 @@ const std::map<std::string, std::string> kNotes = {
     {"aten::embedding_bag", "per member with scale_grad_by_freq"},
     {"aten::quantile", "per member with a q of each member's own"},
     {"aten::nanquantile", "per member with a q of each member's own"},
-    {"aten::stft", "per member with a window of each member's own"},
-    {"aten::istft", "per member with a window of each member's own"},
     {"aten::multi_margin_loss", "per member with a weight of each member's own"},
     {"aten::linalg_qr", "per member in mode 'r'"},
     {"aten::linalg_lu", "per member without pivots"},

@@ -1,6 +1,7 @@
 #include "lib/batching/dims.h"
 #include "lib/batching/families.h"
 #include "lib/batching/fold.h"
+#include "lib/batching/spectra.h"
 
 namespace chorus {
 namespace {
@@ -26,14 +27,13 @@ RuleResult overDims(RuleContext& context) {
 }
 
 /// stft(x [N,L] or [L], ..., window), istft(x [N,F,T] or [F,T], ..., window): K goes into N or
-/// takes its place.
+/// takes its place. With windows of the members' own: spectra.cpp.
 BatchingRule overSignals(int64_t rank) {
   return [rank](RuleContext& context) -> RuleResult {
-    if (isStacked(context, context.indexOf("window")))
-      return context.decline("each member has its own window");
-    if (context.rank(0) == rank + 1) return onFoldedBatch(context);
-    if (context.rank(0) != rank) return context.decline("a signal of another rank");
-    return elementwise(context);
+    if (context.rank(0) != rank && context.rank(0) != rank + 1)
+      return context.decline("a signal of another rank");
+    if (isStacked(context, context.indexOf("window"))) return windowed(context, rank == 2);
+    return context.rank(0) == rank ? elementwise(context) : onFoldedBatch(context);
   };
 }
 

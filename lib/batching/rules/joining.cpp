@@ -149,6 +149,17 @@ RuleResult blockDiagonal(RuleContext& context) {
   return stackedResults({context.emit("aten::cat", {context.tensorList(rows), 1})});
 }
 
+/// pad_sequence({a, b}, batch_first, ...) of tensors [L,...] of different lengths: K behind L, as
+/// one of the dims that are left alone.  [K,L,...] -> [L,K,...]   [N,T,K,...] -> [K,N,T,...]
+RuleResult padSequence(RuleContext& context) {
+  if (!context.knowsElements(0)) return context.decline("a list of unknown length");
+  std::vector<Value*> inputs = context.inputs(), sequences;
+  for (const Operand& element : context.elements(0))
+    sequences.push_back(context.emit("aten::movedim", {context.stackedOf(element), 0, 1}));
+  inputs[0] = context.tensorList(sequences);
+  return stackedResults({context.emit("aten::movedim", {context.emitSame(inputs)[0], 2, 0})});
+}
+
 /// hsplit, vsplit, dsplit: tensor_split along one dim; hsplit of a vector along its only one.
 BatchingRule splitAlong(int64_t axis) {
   return [axis](RuleContext& context) -> RuleResult {
@@ -177,6 +188,7 @@ RuleRows joining() {
       rowsOf("view", broadcastTensors, {"broadcast_tensors"}),
       rowsOf("view", meshgrid, {"meshgrid"}),
       rowsOf("view", cartesianProduct, {"cartesian_prod"}),
+      rowsOf("view", padSequence, {"pad_sequence"}),
       rowsOf("view", blockDiagonal, {"block_diag"}),
       rowsOf("gather", combinations, {"combinations"}),
       rowsOf("dim-shift", splitAlong(1), {"hsplit"}),

@@ -145,6 +145,23 @@ RuleResult multiDot(RuleContext& context) {
   return stackedResults({product});
 }
 
+/// _trilinear(a, b, c, expand1, expand2, expand3, sumdim, unroll_dim): size-1 dims go into each,
+/// the product is summed; all dims are of the product.
+RuleResult trilinear(RuleContext& context) {
+  std::vector<Value*> inputs = context.inputs();
+  const auto first = context.constantInts(3);
+  if (!first) return context.decline("computed dims");
+  const int64_t rank = context.rank(0) + static_cast<int64_t>(first->size());
+  for (const size_t i : {0, 1, 2}) inputs[i] = context.stacked(i);
+  for (const size_t i : {3, 4, 5, 6}) {
+    const auto dims = context.constantInts(i);
+    if (!dims) return context.decline("computed dims");
+    inputs[i] = context.constantOf(shiftDims(*dims, rank));
+  }
+  inputs[7] = context.emit("aten::add", {inputs[7], 1});
+  return stackedResults(context.emitSame(inputs));
+}
+
 }  // namespace
 
 RuleRows products() {
@@ -156,6 +173,7 @@ RuleRows products() {
       rowsOf("contraction", trace, {"trace"}),
       rowsOf("contraction", addbmm, {"addbmm"}),
       rowsOf("contraction", bilinear, {"bilinear"}),
+      rowsOf("contraction", trilinear, {"_trilinear"}),
       rowsOf("contraction", multiDot, {"linalg_multi_dot", "chain_matmul"}),
   });
 }

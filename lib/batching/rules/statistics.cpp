@@ -91,27 +91,6 @@ RuleResult trapezoid(RuleContext& context) {
   return stackedResults(context.emitSame(inputs));
 }
 
-/// cov(x [V,N], correction, fweights?, aweights?): [K,V,N] -> [K,V,V]; a vector is one variable.
-Value* covariance(RuleContext& context, Value* x, int64_t rank, Value* correction) {
-  if (rank == 1) x = context.emit("aten::unsqueeze", {x, 1});
-  Value* mean = context.emit("aten::mean", {x, std::vector<int64_t>{-1}, true});
-  Value* centred = context.emit("aten::sub", {x, mean});
-  Value* products = context.emit("aten::matmul", {centred, context.emit("aten::mH", {centred})});
-  Value* count = context.emit("aten::sub", {context.emit("aten::size", {x, -1}), correction});
-  Value* divisor = context.emit("prim::max", {count, 0});
-  return context.emit("aten::div", {products, divisor});
-}
-
-RuleResult cov(RuleContext& context) {
-  if (!context.isNone(2) || !context.isNone(3)) return context.decline("weights");
-  const auto dtype = context.dtype(0);
-  if (context.rank(0) == 0 || !dtype || at::isIntegralType(*dtype, true))
-    return context.decline("a number, or integers");
-  Value* y = covariance(context, context.stacked(0), context.rank(0), context.operand(1).value);
-  if (context.outputRank() == 0) y = context.emit("aten::flatten", {y, 0, -1});  // [K,1,1] -> [K]
-  return stackedResults({y});
-}
-
 }  // namespace
 
 RuleRows statistics() {
@@ -121,7 +100,6 @@ RuleRows statistics() {
       rowsOf("gather", searchsorted, {"searchsorted"}),
       rowsOf("broadcasting", isin, {"isin"}),
       rowsOf("dim-shift", trapezoid, {"trapezoid", "trapz", "cumulative_trapezoid"}),
-      rowsOf("contraction", cov, {"cov"}),
   });
 }
 

@@ -63,6 +63,10 @@ Samples contractions() {
       "scale=0.5)",
       "scaled_dot_product_attention(f32[N,4,4,4], f32[N,4,4,4], f32[N,4,4,4], f32[4,4])",
       "scaled_dot_product_attention(f32[4,4,4,4], f32[4,4,4,4], f32[4,4,4,4], f32[4,1,4,4])",
+      "_masked_softmax(f32[4,4,4,4], bool[4,4], none, 0) ; no-poison",
+      "_masked_softmax(f32[N,4,4,4], bool[N,4], -1, 1) ; no-poison",
+      "_masked_softmax(f32[4,4], bool[4,4], 0, 2)  ; no-poison",
+      "_masked_softmax(f32[4,4], bool[4,4])",
   };
 }
 

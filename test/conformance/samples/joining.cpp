@@ -28,6 +28,9 @@ Samples joining() {
       "split_copy(f32[4,4], 2, 1)",
       "split_with_sizes_copy(f32[4,4], [1,3])",
       "unbind_copy(f32[4,4], 1)",
+      "pad_sequence({f32[4,4], f32[2,4], f32[3,4]})",
+      "pad_sequence({f32[4,4], f32[2,4]}, true, 0.5)",
+      "pad_sequence({f32[4], f32[2]}, true, 0.5, 'left')",
   };
 }
 

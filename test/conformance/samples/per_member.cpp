@@ -4,7 +4,6 @@ namespace chorus::conformance::samples {
 
 Samples per_member() {
   return {
-      "corrcoef(f32[4,4]) ; per-member",
       "median(f32[4,4]) ; per-member",
       "linspace(f32[], f32[], 4) ; per-member",
   };
