@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "lib/export/state.h"
+#include "lib/losses/common_target.h"
 
 namespace chorus {
 namespace {
@@ -185,6 +186,19 @@ struct Checker {
     }
   }
 
+  void checkTargetSizes(const DataArray& array,
+                        const std::vector<std::optional<int64_t>>& wanted) const {
+    const at::IntArrayRef have = array.values.sizes().slice(array.stacked);
+    for (size_t d = 1; d < wanted.size(); ++d) {  // the first counts rows
+      if (!wanted[d] || *wanted[d] == have[d]) continue;
+      refuse(quoted(array) + " has sizes " + sizesText(have) +
+                 (array.stacked ? " per member" : "") + ", but the target of '" + model.loss->name +
+                 "' has the sizes " +
+                 InputSpec{at::kFloat, wanted, std::nullopt}.toString().substr(3),
+             "a target never broadcasts: reshape it when you write the file");
+    }
+  }
+
   void checkTarget(DataArray& array, const TargetRule& rule, at::ScalarType output) const {
     checkLeading(array);
     if (rule.exact) return checkExact(array, *rule.exact);
@@ -206,6 +220,7 @@ struct Checker {
                  "' has rank " + std::to_string(rank) + " here",
              "a target never broadcasts: reshape it when you write the file");
     }
+    checkTargetSizes(array, losses::targetSizes(rule, as_indices));
     if (as_indices) {
       array.values = array.values.to(at::kLong).contiguous();
       if (rule.classes) checkRange(array, *rule.classes, "class numbers", rule.ignored);

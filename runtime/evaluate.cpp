@@ -55,9 +55,9 @@ Scores scoresOf(const FusedModel& model, const Dataset& data, int64_t batch_size
     for (const SubGroup& group : plan.groups(step)) {
       Executor& executor = executorOf(group);
       const Batch batch = plan.batch(group, step);
-      const std::vector<at::Tensor> outputs = executor.outputs(batch);
-      losses.add(executor.loss(outputs, batch), group);
-      if (!metrics.empty()) metrics.add(outputs.front(), batch.target, group);
+      const auto outputs = sayingAssertions([&] { return executor.outputs(batch); });
+      losses.add(sayingAssertions([&] { return executor.loss(outputs, batch); }), group);
+      if (!metrics.empty()) metrics.add(outputs, batch.target, group);
     }
   }
   Scores scores;

@@ -85,7 +85,8 @@ int64_t Examples::tableSize(size_t i) const {
 at::Tensor Examples::target(int64_t rows) {
   const TargetRule rule = findLoss(model_.loss->name).target(lossRequest(model_));
   if (rule.exact) return exactTarget(*rule.exact, rows);
-  std::vector<int64_t> sizes = checkBatchSize(model_.prototype, model_.prototype.train, rows).at(0);
+  std::vector<int64_t> sizes =
+      checkBatchSize(model_.prototype, model_.prototype.train, rows).at(rule.output);
   if (!rule.class_indices) {
     // A target of fewer dimensions than the output has one number per row (per row and step, ...).
     if (rule.dense_rank > 0 && rule.dense_rank < sizes.size()) sizes.resize(rule.dense_rank);

@@ -18,6 +18,16 @@ torch::jit::Function& methodOf(const torch::jit::Module& module, const std::stri
 
 }  // namespace
 
+void refuseAssertion(const std::exception& failure) {
+  const std::string what = failure.what();
+  const std::string mark = "RuntimeError: AssertionError: ";
+  const size_t found = what.rfind(mark);
+  if (found == std::string::npos) return;
+  const size_t begin = found + mark.size();
+  throw Refused(error(what.substr(begin, what.find('\n', begin) - begin))
+                    .note("an assertion in the code of the network or of the loss fails"));
+}
+
 Executor::Executor(const FusedModel& model, uint64_t seed) {
   // A fused graph runs unchanged for thousands of steps and holds nothing that LibTorch's optimiser
   // fuses on its own; its differentiation of subgraphs is slower than autograd's kernels here.

@@ -17,6 +17,21 @@ struct StepResult {
   std::vector<at::Tensor> updates;    ///< new values of buffers
 };
 
+/// Throws Refused if `failure` is a TorchScript assertion.
+void refuseAssertion(const std::exception& failure);
+
+/// Runs `work`. An assertion of the network's or the loss's code that fails on the user's data is
+/// said as one: throws Refused (error) with its text.
+template <class Work>
+auto sayingAssertions(const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& failure) {
+    refuseAssertion(failure);
+    throw;
+  }
+}
+
 class Executor {
  public:
   /// Sets LibTorch's process switches for straight-line graphs (no profiling, no graph optimiser).

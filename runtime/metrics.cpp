@@ -101,6 +101,7 @@ Metrics::Metrics(const FusedModel& model, const Dataset& data,
   if (!model.loss) return;
   const TargetRule rule = findLoss(model.loss->name).target(lossRequest(model));
   ignored_ = rule.ignored;
+  output_ = rule.output;
   for (const std::string& name : names_) {
     if (isMetricFile(name)) {
       if (!data.target) throw Refused(error("the metric '" + name + "' needs a target"));
@@ -209,8 +210,11 @@ void Metrics::addRows(const at::Tensor& output, const at::Tensor& target, const 
   }
 }
 
-void Metrics::add(const at::Tensor& output, const at::Tensor& target, const SubGroup& group) {
+void Metrics::add(const std::vector<at::Tensor>& outputs, const at::Tensor& target,
+                  const SubGroup& group) {
   const at::NoGradGuard no_grad;
+  const at::Tensor& output = outputs.at(output_);
+  if (output.dim() == 2 && output.size(1) == 0) return;  // the other mode alone has it
   if (!scripted_.empty()) addRows(output, target, group);
   for (const std::string& name : names_) {
     if (isMetricFile(name)) continue;

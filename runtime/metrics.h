@@ -42,8 +42,9 @@ class Metrics {
   Metrics(const FusedModel& model, const Dataset& data, const std::vector<std::string>& names);
 
   bool empty() const { return names_.empty(); }
-  /// output: [n,N,...] of the group's members; target: shared [N,...] or stacked [n,N,...].
-  void add(const at::Tensor& output, const at::Tensor& target, const SubGroup& group);
+  /// outputs: [n,N,...] of the group's members, of which the one that the target belongs to counts;
+  /// target: shared [N,...] or stacked [n,N,...].
+  void add(const std::vector<at::Tensor>& outputs, const at::Tensor& target, const SubGroup& group);
   /// `loss`: the mean losses, for perplexity.
   std::map<std::string, std::vector<double>> values(const std::vector<double>& loss) const;
 
@@ -63,6 +64,7 @@ class Metrics {
   int64_t k_;
   std::vector<std::string> names_;
   std::vector<int64_t> ignored_;
+  size_t output_ = 0;
   bool class_target_ = false;
   using Parts = std::vector<std::pair<at::Tensor, at::Tensor>>;
   std::vector<Parts> scores_;                                              ///< per member, of auroc

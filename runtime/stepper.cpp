@@ -152,9 +152,10 @@ StepResult Stepper::compute(const SubGroup& group, const Batch& batch) {
   executor.train();
   executor.random().steps = slice(state_.micro_steps, group);
   const AutocastGuard autocast(options_.amp, model_.active.device().type());
-  if (options_.amp != at::kHalf) return executor.step(batch);
+  if (options_.amp != at::kHalf) return sayingAssertions([&] { return executor.step(batch); });
   const std::vector<double> scales = slice(state_.scale, group);
-  StepResult result = executor.step(batch, at::tensor(scales, at::kDouble).to(at::kFloat));
+  StepResult result = sayingAssertions(
+      [&] { return executor.step(batch, at::tensor(scales, at::kDouble).to(at::kFloat)); });
   for (at::Tensor& gradient : result.gradients) {
     if (gradient.numel() == 0) continue;
     std::vector<double> inverse;
@@ -258,7 +259,7 @@ void Stepper::groupStep(const EpochPlan& plan, const SubGroup& group, int64_t st
   const Batch batch = plan.batch(group, step);
   StepResult result = compute(group, batch);
   losses.add(result.losses, group, sums_rows_ ? at::Tensor() : batch.weight);
-  if (!metrics.empty()) metrics.add(result.outputs.front(), batch.target, group);
+  if (!metrics.empty()) metrics.add(result.outputs, batch.target, group);
   const std::vector<bool> was_active = slice(active_, group);
   const std::vector<bool> good = judge(group, result, diagnostics);
   if (!result.updates.empty()) {

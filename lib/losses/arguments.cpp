@@ -165,6 +165,7 @@ void requireRank(const LossRequest& request, const std::string& loss, size_t i, 
 TargetRule denseRule(const LossRequest& request) {
   TargetRule rule;
   rule.dense_rank = request.output_ranks.at(0);
+  rule.sizes = request.output_sizes.at(0);
   return rule;
 }
 

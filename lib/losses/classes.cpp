@@ -158,6 +158,7 @@ TargetRule classRule(const LossRequest& request, bool probabilities) {
   rule.ignored = ignoredClasses(request);
   rule.index_rank = rank ? rank - 1 : 0;
   rule.dense_rank = probabilities ? rank : 0;
+  rule.sizes = request.output_sizes.at(0);
   return rule;
 }
 

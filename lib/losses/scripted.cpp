@@ -312,6 +312,23 @@ LossSpec scriptedSpec(const std::string& path, const std::string& target) {
   return spec;
 }
 
+bool isOfScripted(const std::string& name) {
+  return name == "file" || name == "path" || name == "target";
+}
+
+size_t scriptedOutputs(const LossSpec& spec) {
+  return asUserFile(spec, [](const std::string& path) -> size_t {
+    scanArchive(path);
+    const auto forward = torch::jit::load(path).find_method("forward");
+    size_t required = 0;  // with self
+    if (forward) {
+      for (const auto& argument : forward->function().getSchema().arguments())
+        required += !argument.default_value();
+    }
+    return std::max<size_t>(required, 3) - 2;
+  });
+}
+
 const LossDefinition& scripted() {
   static const LossDefinition definition = [] {
     LossDefinition d;

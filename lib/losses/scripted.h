@@ -20,6 +20,12 @@ bool isLossFile(const std::string& text);
 /// what scanArchive refuses.
 LossSpec scriptedSpec(const std::string& path, const std::string& target);
 
+/// The argument or tensor of that name in a LossSpec is the scripted loss's.
+bool isOfScripted(const std::string& name);
+
+/// How many outputs its forward takes in front of the target, at least one.
+size_t scriptedOutputs(const LossSpec& spec);
+
 /// The definition of kScripted.
 const LossDefinition& scripted();
 

@@ -7,6 +7,8 @@
 
 #include "chorus/diagnostics.h"
 #include "lib/losses/arguments.h"
+#include "lib/losses/common_target.h"
+#include "lib/losses/scripted.h"
 
 namespace chorus::losses {
 namespace {
@@ -43,16 +45,11 @@ Term termFrom(const std::string& all, std::string text) {
   }
   term.name = text;
   if (text.empty()) malformed(all, text);
-  if (text.ends_with(".pt")) {
-    throw Refused(unsupported("the scripted loss '" + text + "' as a term of a sum of losses")
-                      .helpWith("its forward(output, target) can return the whole sum"));
-  }
-  findLoss(term.name);
   return term;
 }
 
 /// A '+' behind a blank or a name parts terms; one behind "e" is an exponent's.
-std::vector<Term> termsOf(const std::string& text) {
+std::vector<Term> anyTermsOf(const std::string& text) {
   std::vector<Term> terms;
   std::string part;
   for (size_t i = 0; i <= text.size(); ++i) {
@@ -69,6 +66,17 @@ std::vector<Term> termsOf(const std::string& text) {
   return terms;
 }
 
+std::vector<Term> termsOf(const std::string& text) {
+  std::vector<Term> terms = anyTermsOf(text);
+  for (const Term& term : terms) findLoss(term.name);
+  return terms;
+}
+
+std::string textOf(const Term& term) {
+  return (term.factor == 1 ? "" : numberText(term.factor) + "*") + term.name + "@" +
+         std::to_string(term.output);
+}
+
 /// What the term sees: the outputs from its own on, and the arguments it knows.
 LossRequest requestOf(const LossRequest& request, const Term& term) {
   LossRequest mine = request;
@@ -83,10 +91,17 @@ LossRequest requestOf(const LossRequest& request, const Term& term) {
   mine.output_sizes.erase(mine.output_sizes.begin(), mine.output_sizes.begin() + skip);
   mine.spec.name = term.name;
   const auto foreign = [&](const auto& entry) {
+    if (term.name == kScripted) return !isOfScripted(entry.first);
     return !std::count(definition.arguments.begin(), definition.arguments.end(), entry.first);
   };
   std::erase_if(mine.spec.arguments, foreign);
   std::erase_if(mine.spec.tensors, foreign);
+  if (term.name == kScripted) {
+    const size_t taken = std::min(mine.output_ranks.size(), scriptedOutputs(mine.spec));
+    mine.output_ranks.resize(taken);
+    mine.output_dtypes.resize(taken);
+    mine.output_sizes.resize(taken);
+  }
   return mine;
 }
 
@@ -98,6 +113,10 @@ LossCode build(const std::vector<Term>& terms, const LossRequest& request) {
     const LossCode one = findLoss(terms[i].name).build(requestOf(request, terms[i]));
     code.constants.insert(one.constants.begin(), one.constants.end());
     code.shared_constants.insert(one.shared_constants.begin(), one.shared_constants.end());
+    if (!one.graphs.empty()) {  // of the one term that is a file
+      code.graphs = one.graphs;
+      code.graph_tensors = one.graph_tensors;
+    }
     const std::string outputs =
         terms[i].output == 0 ? "outputs" : "outputs[" + std::to_string(terms[i].output) + ":]";
     std::string factor = numberText(terms[i].factor);
@@ -117,13 +136,26 @@ LossCode build(const std::vector<Term>& terms, const LossRequest& request) {
   return code;
 }
 
+/// All terms see the same target.
+TargetRule targetOf(const std::vector<Term>& terms, const LossRequest& request) {
+  std::optional<Taker> taken;
+  for (const Term& term : terms) {
+    const LossDefinition& one = findLoss(term.name);
+    if (!one.takes_target) continue;
+    Taker mine{textOf(term), one.target(requestOf(request, term))};
+    mine.rule.output += term.output;
+    if (taken) mine = {taken->text, commonTarget(*taken, mine)};
+    taken = mine;
+  }
+  return taken ? taken->rule : TargetRule{};
+}
+
 LossDefinition define(const std::string& name) {
   const std::vector<Term> terms = termsOf(name);
   LossDefinition d;
   d.name = name;
   d.summary = "a weighted sum";
   d.takes_target = false;
-  std::optional<Term> first;
   std::set<std::string> arguments;
   for (const Term& term : terms) {
     const LossDefinition& one = findLoss(term.name);
@@ -132,16 +164,17 @@ LossDefinition define(const std::string& name) {
     if (!one.more_targets.empty()) {
       throw Refused(unsupported("'" + one.name + "' as a term of a sum of losses"));
     }
-    if (!one.takes_target || first) continue;
-    first = term;
-    d.takes_target = true;
+    d.takes_target = d.takes_target || one.takes_target;
   }
   d.arguments.assign(arguments.begin(), arguments.end());
-  d.target = [first](const LossRequest& request) {
-    return first ? findLoss(first->name).target(requestOf(request, *first)) : TargetRule{};
-  };
+  d.target = [terms](const LossRequest& request) { return targetOf(terms, request); };
   d.build = [terms, d](const LossRequest& request) {
-    checkLossArguments(d, request);
+    LossRequest known = request;
+    std::erase_if(known.spec.arguments,
+                  [](const auto& entry) { return isOfScripted(entry.first); });
+    std::erase_if(known.spec.tensors, [](const auto& entry) { return isOfScripted(entry.first); });
+    checkLossArguments(d, known);
+    targetOf(terms, request);
     return losses::build(terms, request);
   };
   return d;
@@ -151,6 +184,25 @@ LossDefinition define(const std::string& name) {
 
 bool isSum(const std::string& name) { return name.find_first_of("@+*") != std::string::npos; }
 
+std::optional<FileTerm> fileTerm(const std::string& text) {
+  std::optional<FileTerm> found;
+  std::string sum;
+  for (Term& term : anyTermsOf(text)) {
+    if (isLossFile(term.name)) {
+      if (found) {
+        throw Refused(unsupported("two scripted losses in a sum of losses, '" + found->file +
+                                  "' and '" + term.name + "'")
+                          .helpWith("forward of one can return the sum of both"));
+      }
+      found = FileTerm{"", term.name};
+      term.name = kScripted;
+    }
+    sum += (sum.empty() ? "" : " + ") + textOf(term);
+  }
+  if (found) found->sum = sum;
+  return found;
+}
+
 std::string withoutPenalties(const std::string& name) {
   if (!isSum(name)) return name.ends_with("_penalty") ? "" : name;
   const auto isPenalty = [](const Term& term) { return term.name.ends_with("_penalty"); };
@@ -159,8 +211,7 @@ std::string withoutPenalties(const std::string& name) {
   std::string kept;
   for (const Term& term : terms) {
     if (isPenalty(term)) continue;
-    kept += (kept.empty() ? "" : " + ") + numberText(term.factor) + "*" + term.name + "@" +
-            std::to_string(term.output);
+    kept += (kept.empty() ? "" : " + ") + textOf(term);
   }
   return kept;
 }

@@ -42,17 +42,23 @@ void applyLoss(const RunOptions& options, FusedModel& model, Diagnostics& diagno
                       .helpWith("run the files that the manifest lists one by one"));
   }
   const bool scripted = given && given->tensors.contains("file");
+  const bool has_arguments = given && !options.training.loss_arguments.empty();
   if (scripted && model.loss &&
       !at::equal(given->tensors.at("file"), model.loss->tensors.at("file"))) {
     throw Refused(
         usage("the file was fused with another loss than '" + options.training.loss + "'"));
   }
-  if (given && model.loss && !scripted && !given->arguments.empty()) {
+  if (model.loss && has_arguments) {
     diagnostics.add(
         remark("--loss-arg replaces the arguments of the file's loss '" + model.loss->name + "'",
                Place{options.model()}));
   }
-  if (given && (!model.loss || (!scripted && !given->arguments.empty()))) model.loss = given;
+  if (given && (!model.loss || has_arguments)) {
+    LossSpec loss = *given;
+    if (scripted && model.loss && model.loss->arguments.contains("target"))
+      loss.arguments.emplace("target", model.loss->arguments.at("target"));
+    model.loss = loss;
+  }
   checkTarget(options.training, model);
   if (!model.loss && options.predict.empty()) {
     throw Refused(usage("'" + options.model() + "' has no loss")

@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <filesystem>
 
 #include "chorus/data.h"
 #include "chorus/import.h"
 #include "lib/losses/scripted.h"
+#include "lib/losses/sums.h"
 #include "tools/common/training_options.h"
 #include "tools/common/values.h"
 
@@ -22,15 +24,17 @@ std::optional<LossSpec> lossSpec(const TrainingOptions& options, size_t k) {
     if (!options.target.empty()) throw Refused(usage("--target is given without --loss"));
     return std::nullopt;
   }
-  if (losses::isLossFile(options.loss)) {
+  const bool sum = losses::isSum(options.loss) && !std::filesystem::is_regular_file(options.loss);
+  if (!sum && losses::isLossFile(options.loss)) {
     if (!options.loss_arguments.empty()) {
       throw Refused(usage("--loss-arg: the loss '" + options.loss + "' is a file and takes none"));
     }
     return losses::scriptedSpec(options.loss, options.target);
   }
-  const LossDefinition& definition = findLoss(options.loss);
-  LossSpec spec;
-  spec.name = options.loss;  // with the index of "output:1"
+  const auto file = sum ? losses::fileTerm(options.loss) : std::nullopt;
+  LossSpec spec = file ? losses::scriptedSpec(file->file, options.target) : LossSpec{};
+  spec.name = file ? file->sum : options.loss;  // with the index of "output:1"
+  const LossDefinition& definition = findLoss(spec.name);
   for (const std::string& text : options.loss_arguments) {
     const auto [name, value] = splitAssignment("--loss-arg", text);
     const auto& known = definition.arguments;
