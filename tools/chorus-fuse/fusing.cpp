@@ -33,6 +33,12 @@ ImportOptions importOptions(const FuseOptions& options) {
   return import;
 }
 
+void refuseFused(const std::string& path) {
+  if (!isFusedFile(path)) return;
+  throw Refused(error("this is a fused file, not a member", Place{path, "", "", ""})
+                    .helpWith("chorus-split writes the members of a fused file"));
+}
+
 /// Two at a time: unpickling is half of the work.
 std::vector<Member> importAll(const std::vector<std::string>& paths,
                               const std::vector<std::string>& names, const FuseOptions& options) {
@@ -46,6 +52,7 @@ std::vector<Member> importAll(const std::vector<std::string>& paths,
   const auto work = [&] {
     for (size_t i = next++; i < paths.size() && !failed; i = next++) {
       try {
+        refuseFused(paths[i]);
         ImportOptions mine = import;
         mine.name = names[i];
         members[i] = importTorchScript(paths[i], mine);

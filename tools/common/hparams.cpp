@@ -125,13 +125,22 @@ std::vector<Row> inMemberOrder(const std::string& file, const std::vector<Row>& 
   std::map<std::string, const Row*> by_name;
   for (const Row& row : rows) {
     const auto cell = row.cells.find(kMember);
-    if (cell == row.cells.end() || !cell->second.is_string())
-      refuse(file, row.place + " names no member");
-    const std::string name = cell->second;
+    if (cell == row.cells.end()) refuse(file, row.place + " names no member");
+    const std::string name =
+        cell->second.is_string() ? cell->second.get<std::string>() : cell->second.dump();
     if (std::find(members.begin(), members.end(), name) == members.end()) {
-      const std::string near = nearest(name, members);
+      const bool number =
+          !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+      const std::string near = number ? "" : nearest(name, members);
+      std::string names;
+      for (size_t k = 0; k < std::min<size_t>(members.size(), 3); ++k)
+        names += (k ? ", '" : "'") + members[k] + "'";
       refuse(file, row.place + ": there is no member '" + printable(name) + "'" +
-                       (near.empty() ? "" : "; did you mean '" + near + "'?"));
+                       (near.empty() ? "" : "; did you mean '" + near + "'?") +
+                       (number ? "; members go by their names: " + names +
+                                     (members.size() > 3 ? ", ..." : "") +
+                                     " (without the column, rows are in the order of members)"
+                               : ""));
     }
     if (!by_name.emplace(name, &row).second)
       refuse(file, row.place + ": member '" + name + "' is there twice");

@@ -42,6 +42,11 @@ std::vector<std::string> columnsOf(const CsvLine& header, const OptimizerSpec& o
   }
   for (size_t i = 1; i < columns.size(); ++i) {
     if (optimizer.values.count(columns[i])) continue;
+    const std::string one = columns[i].substr(0, columns[i].size() - columns[i].ends_with("s"));
+    if (optimizer.values.count(one + "1") && optimizer.values.count(one + "2")) {
+      throw Refused(error("a cell holds one number, and '" + columns[i] + "' are two", place)
+                        .helpWith("columns '" + one + "1' and '" + one + "2' give them"));
+    }
     const std::string near = nearest(columns[i], known);
     throw Refused(error("the optimizer '" + optimizer.name + "' has no hyperparameter '" +
                             columns[i] + "'" +
