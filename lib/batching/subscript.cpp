@@ -13,17 +13,35 @@ std::optional<Subscript> subscriptOf(RuleContext& context, size_t i) {
     const auto dtype = context.elementDtype(i, j);
     const auto rank = context.memberRank(element);
     if (!dtype || !rank) return std::nullopt;
-    subscript.mask = subscript.mask || *dtype == at::kBool || *dtype == at::kByte;
-    subscript.rank = std::max(subscript.rank, *rank);
+    const bool mask = *dtype == at::kBool || *dtype == at::kByte;
+    if (mask && *rank == 0) return std::nullopt;
+    subscript.masks += mask;
+    subscript.stacked_mask = subscript.stacked_mask || (mask && element.stacked);
+    subscript.dims += mask ? *rank : 1;
+    subscript.rank = std::max(subscript.rank, mask ? 1 : *rank);
     subscript.stacked = subscript.stacked || element.stacked;
     if (!subscript.places.empty() && subscript.places.back() + 1 != j) subscript.adjacent = false;
     subscript.places.push_back(j);
   }
-  if (subscript.places.empty() ||
-      (subscript.mask && (subscript.stacked || subscript.places.size() > 1)))
-    return std::nullopt;
-  if (subscript.mask) subscript.rank = 1;
+  if (subscript.places.empty()) return std::nullopt;
   return subscript;
+}
+
+std::vector<Value*> raisedIndices(RuleContext& context, const Subscript& subscript) {
+  std::vector<Value*> indices;
+  for (const Operand& element : subscript.elements) {
+    indices.push_back(
+        element.stacked
+            ? context.raiseRank(element.value, *context.memberRank(element), subscript.rank)
+            : element.value);
+  }
+  return indices;
+}
+
+Value* subscripted(RuleContext& context, Value* x, const std::vector<Value*>& indices) {
+  Graph& graph = context.graph();
+  Node* list = graph.insertNode(graph.createList(c10::OptionalType::ofTensor(), indices));
+  return context.emit("aten::index", {x, list->output()});
 }
 
 Value* memberNumbers(RuleContext& context, Value* like, int64_t rank) {

@@ -111,6 +111,10 @@ int64_t takeOneRow(const Node* node, Stack& inputs) {
   return x.size(0);
 }
 
+bool isMask(const at::Tensor& t) {
+  return t.scalar_type() == at::kBool || t.scalar_type() == at::kByte;
+}
+
 /// The op's shape depends on the values that it reads.
 bool shapeIsData(const Node* node, const Stack& inputs) {
   static const std::set<std::string> always = {"nonzero",
@@ -133,9 +137,7 @@ bool shapeIsData(const Node* node, const Stack& inputs) {
   if (name != "index" && name != "index_put") return false;
   const auto indices = inputs.at(1).toListRef();
   return std::any_of(indices.begin(), indices.end(), [](const c10::IValue& index) {
-    return index.isTensor() && index.toTensor().defined() &&
-           (index.toTensor().scalar_type() == at::kBool ||
-            index.toTensor().scalar_type() == at::kByte);
+    return index.isTensor() && index.toTensor().defined() && isMask(index.toTensor());
   });
 }
 
@@ -154,9 +156,57 @@ at::Tensor exampleData(const at::Tensor& like, bool second, bool counts) {
   return data;
 }
 
+/// In place of meta tensors: zeros, or where an op divides by them, ones.
+Stack onCpu(const Stack& inputs, int64_t value_of_all) {
+  Stack stack;
+  for (const c10::IValue& value : inputs) {
+    c10::IValue mapped = value.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : value;
+    stack.push_back(mapTensors(mapped, [value_of_all](const at::Tensor& t) {
+      return t.is_meta() ? at::full(t.sizes(), value_of_all, t.options().device(at::kCPU)) : t;
+    }));
+  }
+  return stack;
+}
+
+/// Masks in place of those without data: all of them, and the indices beside them, name as many
+/// places. One less in the second example, unless an index says how many.
+c10::IValue exampleMasks(const c10::IValue& indices, bool second) {
+  std::optional<int64_t> fixed;
+  int64_t most = std::numeric_limits<int64_t>::max();
+  mapTensors(indices, [&](const at::Tensor& t) {
+    if (!isMask(t)) {
+      if (t.dim() > 0 && t.size(-1) > 1) fixed = t.size(-1);
+    } else if (!t.is_meta()) {
+      fixed = t.count_nonzero().item<int64_t>();
+    } else {
+      most = std::min(most, t.numel());
+    }
+    return t;
+  });
+  const int64_t count = std::min(most, fixed.value_or(std::max<int64_t>(most - second, 0)));
+  return mapTensors(indices, [&](const at::Tensor& t) {
+    if (!t.is_meta()) return t;
+    at::Tensor data = at::zeros(t.sizes(), t.options().device(at::kCPU));
+    if (isMask(t)) data.view(-1).narrow(0, 0, count).fill_(1);
+    return data;
+  });
+}
+
+/// x[masks], and x[masks] = values, whose sizes are those of x whatever the masks are.
+Stack runOnMasks(const Node* node, torch::jit::Operation& operation, const Stack& inputs,
+                 bool second) {
+  const std::string name = node->kind().toUnqualString();
+  if (name == "index_put") return onMeta({inputs.at(0)});
+  Stack stack = onCpu({inputs.at(0)}, 0);
+  stack.push_back(exampleMasks(inputs.at(1), second));
+  operation(stack);
+  return onMeta(std::move(stack));
+}
+
 Stack runOnData(const Node* node, torch::jit::Operation& operation, const Stack& inputs,
                 bool second) {
   const std::string name = node->kind().toUnqualString();
+  if (name == "index" || name == "index_put") return runOnMasks(node, operation, inputs, second);
   Stack stack;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool counts = name == "repeat_interleave" && (i == 1 || !inputs.at(1).isTensor());
@@ -173,18 +223,6 @@ Stack runOnData(const Node* node, torch::jit::Operation& operation, const Stack&
   }
   operation(stack);
   return onMeta(std::move(stack));
-}
-
-/// In place of meta tensors: zeros, or where an op divides by them, ones.
-Stack onCpu(const Stack& inputs, int64_t value_of_all) {
-  Stack stack;
-  for (const c10::IValue& value : inputs) {
-    c10::IValue mapped = value.isDevice() ? c10::IValue(c10::Device(at::kCPU)) : value;
-    stack.push_back(mapTensors(mapped, [value_of_all](const at::Tensor& t) {
-      return t.is_meta() ? at::full(t.sizes(), value_of_all, t.options().device(at::kCPU)) : t;
-    }));
-  }
-  return stack;
 }
 
 /// What runOnZeros depends on, as text; nullopt where that is more than sizes, dtypes and numbers.

@@ -54,6 +54,7 @@ const std::set<std::string> kJudgedElsewhere = {"aten::linalg_cholesky",
                                                 "aten::chalf",
                                                 "aten::as_strided",
                                                 "aten::as_strided_copy",
+                                                "aten::masked_select",
                                                 "aten::_pack_padded_sequence",
                                                 "aten::_pad_packed_sequence"};
 

@@ -82,6 +82,37 @@ def windows(x):
     return rows.as_strided((2, 3, 4), (8, 2, 1))
 
 
+def written(x, where, values):
+    x = x * 1
+    x[where] = values
+    return x
+
+
+ALL = slice(None)
+SOME, BOTH, PLACES = torch.tensor([True, False, True, False]), torch.rand(N, C, generator=torch.Generator().manual_seed(2)) > 0.5, torch.tensor([3, 0])
+MASKED = {
+    "x[m]": lambda x, w: (x * w)[SOME].sin(),
+    "x[m2]": lambda x, w: (x * w)[BOTH],
+    "x[:, m]": lambda x, w: (x * w)[:, SOME] * w,
+    "x[:, m2]": lambda x, w: (x * w)[:, BOTH],
+    "x[m, m]": lambda x, w: (x * w)[SOME, SOME],
+    "x[m, :, i]": lambda x, w: (x * w)[SOME, :, PLACES],
+    "x[:, i, m]": lambda x, w: (x * w)[:, PLACES, SOME],
+    "x[m, own]": lambda x, w: (x * w)[SOME, (x[0, 0, :2] * C).long() % C],
+    "x[:, own, m]": lambda x, w: (x * w)[:, (x[0, 0, :2] * C).long() % C, SOME],
+    "x[own, :, m]": lambda x, w: (x * w)[(x[0, 0, :2] * C).long() % C, :, SOME],
+    "masked_select": lambda x, w: torch.masked_select(x * w, BOTH),
+    "masked_select, a mask of higher rank": lambda x, w: torch.masked_select((x * w)[0, 0], BOTH),
+    "x[m] = y[m]": lambda x, w: written(x, SOME, (x * w)[SOME]),
+    "x[:, m] = y": lambda x, w: written(x, (ALL, SOME), (x * w)[:, :2]),
+    "x[m, :, i] = y": lambda x, w: written(x, (SOME, ALL, PLACES), (x * w)[:2, 1]),
+    "x[:, m, own] = y": lambda x, w: written(x, (ALL, SOME, (x[0, 0, :2] * C).long() % C), (x * w)[:, :2, 0]),
+    "x[m, m] *= y": lambda x, w: written(x, (SOME, SOME), (x * w)[SOME, SOME] * x[0, 1]),
+    "x[own mask] = number": lambda x, w: written(x * w, x > 0.5, 0.25),
+    "x[own mask] = row": lambda x, w: written(x, x[:, :, 0] > 0.5, w),
+    "x[:, own mask] = rows": lambda x, w: written(x, (ALL, x[0, :, 0] > 0.5), (x * w)[:, :1]),
+}
+
 CAUSAL = torch.triu(torch.ones(C, C, dtype=torch.bool), 1)
 OPTIONS = {
     "": {},
@@ -129,6 +160,7 @@ FUNCTIONS = {
     "istft, a window of one's own": (lambda x, w: torch.istft(torch.fft.rfft(x), 4, 1, 4, w + 1, center=False, length=7), (N, N, C), (4,)),
     "cov, weights of one's own": (lambda x, w: torch.cov(x, aweights=w.abs() + 0.1), (N, C), (C,)),
     "gradient at places of one's own": (lambda x, w: torch.gradient(x * 2, spacing=(w.abs().cumsum(0) + torch.arange(C),), dim=1)[0], (N, C), (C,)),
+    **{name: (function, (N, C, C), (C,)) for name, function in MASKED.items()},
     **{f"multi_head_attention_forward {name}": multi_head(**options) for name, options in OPTIONS.items()},
 }
 
@@ -163,6 +195,26 @@ def test_function_is_batched(name, k, stacked):
     xs = torch.rand(k, *rows) if stacked else torch.rand(*rows)
     code = check([seeded(build, i) for i in range(k)], xs, stacked)
     assert "for " not in code and "while " not in code, "a loop over members"
+
+
+OWN = {
+    "the sum of what is chosen": lambda x, w: (x * w)[x > w].sin().sum(),
+    "the mean of rows": lambda x, w: (x * w)[x[:, 0, 0] > w].sum(0) * w,
+    "masked_select": lambda x, w: torch.masked_select(x * w, x > w).cos().sum(),
+    "x[m] = y[m]": lambda x, w: written(x, x > w, (x * w)[x > w].exp()),
+    "x[m] = values": lambda x, w: written(x, ((x[:, 0, 0] * w).argsort() < 2, PLACES), (x * w)[:2, 0]),
+}
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("name", OWN)
+def test_a_mask_of_one_s_own_is_right_and_visible(name, k):
+    build = type("Made", (Net,), {"function": staticmethod(OWN[name]), "shape": (C,)})
+    torch.manual_seed(7)
+    xs = torch.rand(k, N, C, C)
+    check([seeded(build, i) for i in range(k)], xs, True)
+    fused = chorus.fuse([torch.jit.trace(seeded(build, i), xs[0], check_trace=False) for i in range(k)])
+    assert [n for n in fused.chorus_report["nodes"] if n["kind"] == "per member"]
 
 
 def test_as_strided_of_what_may_lie_otherwise_is_refused():

@@ -24,7 +24,8 @@ const std::map<std::string, std::string> kRefused = {
 /// Has rules, and forms that are not batched.
 const std::map<std::string, std::string> kNotes = {
     {"aten::index", "per member with a mask of each member's own"},
-    {"aten::index_put", "per member with a mask and several values"},
+    {"aten::masked_select", "per member with a mask of each member's own"},
+    {"aten::index_put", "per member with a mask of each member's own and a value per place"},
     {"aten::as_strided", "refused where the tensor may lie in memory otherwise than row by row"},
     {"aten::as_strided_copy", "refused where the tensor may lie in memory otherwise"},
     {"aten::one_hot", "refused without a number of classes"},

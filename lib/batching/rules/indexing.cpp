@@ -142,12 +142,6 @@ RuleResult where(RuleContext& context) {
   return stackedResults(context.emitSame(*inputs));
 }
 
-Value* subscripted(RuleContext& context, Value* x, const std::vector<Value*>& indices) {
-  Graph& graph = context.graph();
-  Node* list = graph.insertNode(graph.createList(c10::OptionalType::ofTensor(), indices));
-  return context.emit("aten::index", {x, list->output()});
-}
-
 Value* moveDims(RuleContext& context, Value* x, const std::vector<int64_t>& from,
                 const std::vector<int64_t>& to) {
   if (from.empty() || from == to) return x;
@@ -158,16 +152,12 @@ Value* moveDims(RuleContext& context, Value* x, const std::vector<int64_t>& from
 /// adjacent, else in front.
 RuleResult index(RuleContext& context) {
   const auto subscript = subscriptOf(context, 1);
-  if (!subscript) return context.decline("a mask, or indices of unknown dtype");
+  if (!subscript) return context.decline("indices of unknown dtype");
+  if (subscript->stacked_mask) return context.decline("each member has its own mask");
   const int64_t rank = subscript->rank;
   const auto lead = static_cast<int64_t>(subscript->places.front());
   const Operand x = context.operand(0);
-  std::vector<Value*> indices;
-  for (const Operand& element : subscript->elements) {
-    const bool raise = element.stacked;
-    indices.push_back(raise ? context.raiseRank(element.value, *context.memberRank(element), rank)
-                            : element.value);
-  }
+  std::vector<Value*> indices = raisedIndices(context, *subscript);
   if (!subscript->stacked) {
     indices.insert(indices.begin(), context.constantOf(IValue()));
     Value* y = subscripted(context, x.value, indices);
@@ -184,6 +174,19 @@ RuleResult index(RuleContext& context) {
   if (!subscript->adjacent || lead == 0) return stackedResults({y});
   // adjacent, but no longer with K's own index: [K,B...,before...,...] -> [K,before...,B...,...]
   return stackedResults({moveDims(context, y, dimRange(1, rank), dimRange(lead + 1, lead + rank))});
+}
+
+/// masked_select(x, mask), one mask for all: [K,A,B] at [A,B] -> [K,P]
+RuleResult maskedSelect(RuleContext& context) {
+  if (isStacked(context, 1)) return context.decline("each member has its own mask");
+  const int64_t rank = std::max<int64_t>(largestRank(context, {0, 1}), 1);
+  Value* x = context.stackedAtRank(0, rank);
+  Value* both =
+      context.emit("aten::broadcast_tensors", {context.tensorList({x, context.operand(1).value})});
+  const auto broadcast =
+      context.graph().insertNode(context.graph().createListUnpack(both, 2))->outputs().vec();
+  Value* mask = context.emit("aten::select", {broadcast[1], 0, 0});
+  return stackedResults({subscripted(context, broadcast[0], {context.constantOf(IValue()), mask})});
 }
 
 RuleResult narrow(RuleContext& context) {
@@ -208,6 +211,7 @@ RuleRows indexing() {
       rowsOf("gather", embedding, {"embedding"}),
       rowsOf("gather", embeddingRenorm, {"embedding_renorm"}),
       rowsOf("gather", index, {"index"}),
+      rowsOf("gather", maskedSelect, {"masked_select"}),
       rowsOf("broadcasting", maskedFill, {"masked_fill"}),
       rowsOf("broadcasting", where, {"where"}),
       rowsOf("elementwise", oneHot, {"one_hot"}),

@@ -6,16 +6,46 @@
 namespace chorus {
 namespace {
 
-/// x[mask] = number: where(mask, number, x). The mask covers the first dims of x.
-RuleResult writeByMask(RuleContext& context, const Operand& mask, int64_t mask_rank) {
-  if (context.rank(2) > 0) return context.decline("a mask, and several values");
+/// One mask [A...] at the dims from `lead` of x, and values that are the same for all its places:
+/// [before...,1,after...], or fewer dims. Then their place needs no counting.
+struct MaskedWrite {
+  Operand mask;
+  int64_t lead = 0;
+  int64_t mask_rank = 0;
+  int64_t after = 0;   ///< dims of x behind the mask's
+  int64_t values = 0;  ///< rank of the values
+};
+
+std::optional<MaskedWrite> sameForAllPlaces(RuleContext& context, const Subscript& subscript) {
+  if (subscript.masks != 1 || subscript.places.size() != 1) return std::nullopt;
+  MaskedWrite write;
+  write.lead = static_cast<int64_t>(subscript.places.front());
+  write.mask = subscript.elements[subscript.places.front()];
+  write.mask_rank = *context.memberRank(write.mask);
+  write.after = context.rank(0) - write.lead - write.mask_rank;
+  write.values = context.rank(2);
+  if (write.values <= write.after) return write;
+  if (write.values > write.lead + 1 + write.after) return std::nullopt;
+  const auto places = context.sizes(2)[static_cast<size_t>(write.values - write.after - 1)];
+  return places == 1 ? std::optional(write) : std::nullopt;
+}
+
+/// x[..., mask, ...] = values: where(mask, values, x), or x + values there.
+RuleResult writeByMask(RuleContext& context, const MaskedWrite& write, bool accumulate) {
   Value* x = context.stacked(0);
-  Value* where = context.stackedOf(mask);
-  // [K,A] -> [K,A,1,...]
-  for (int64_t d = mask_rank; d < context.rank(0); ++d)
-    where = context.emit("aten::unsqueeze", {where, -1});
-  Value* value = context.emit("aten::type_as", {context.stackedAtRank(2, context.rank(0)), x});
-  return stackedResults({context.emit("aten::where", {where, value, x})});
+  Value* where = context.stackedOf(write.mask);
+  // [K,A] -> [K,1,...,A,1,...]
+  where = context.raiseRank(where, write.mask_rank, write.lead + write.mask_rank);
+  for (int64_t d = 0; d < write.after; ++d) where = context.emit("aten::unsqueeze", {where, -1});
+  Value* values = context.emit("aten::type_as", {context.stacked(2), x});
+  int64_t rank = write.values;
+  if (rank > write.after) {  // [K,before...,1,after...] -> as many dims of 1 as the mask has
+    for (int64_t d = 1; d < write.mask_rank; ++d, ++rank)
+      values = context.emit("aten::unsqueeze", {values, -1 - write.after});
+  }
+  values = context.raiseRank(values, rank, context.rank(0));
+  if (accumulate) values = context.emit("aten::add", {x, values});
+  return stackedResults({context.emit("aten::where", {where, values, x})});
 }
 
 /// index_put(x, {i, none, j}, values, accumulate): K is one more index, 0 ... K-1, in front.
@@ -23,25 +53,19 @@ RuleResult indexPut(RuleContext& context) {
   const auto accumulate = context.constant(3);
   if (!accumulate) return context.decline("computed accumulate");
   const auto subscript = subscriptOf(context, 1);
-  if (!subscript || subscript->mask) {
-    const std::vector<Operand> elements = context.elements(1);
-    const bool mask = elements.size() == 1 && context.elementDtype(1, 0) == at::kBool;
-    const auto rank = mask ? context.memberRank(elements[0]) : std::nullopt;
-    if (rank && !accumulate->toBool()) return writeByMask(context, elements[0], *rank);
-    return context.decline("a mask, or indices of unknown dtype");
-  }
+  if (!subscript) return context.decline("indices of unknown dtype");
+  if (const auto write = sameForAllPlaces(context, *subscript))
+    return writeByMask(context, *write, accumulate->toBool());
+  if (subscript->stacked_mask)
+    return context.decline("each member has its own mask, and its places their own values");
   const int64_t rank = subscript->rank;
   const auto lead = static_cast<int64_t>(subscript->places.front());
   Value* x = context.stacked(0);
-  std::vector<Value*> indices = {memberNumbers(context, x, rank)};
-  for (const Operand& element : subscript->elements) {
-    indices.push_back(element.stacked
-                          ? context.raiseRank(element.value, *context.memberRank(element), rank)
-                          : element.value);
-  }
+  std::vector<Value*> indices = raisedIndices(context, *subscript);
+  indices.insert(indices.begin(), memberNumbers(context, x, rank));
   // Rank of x[...] in the member; there the dims of the indices stand at `lead` if they are
   // adjacent. With K's own index they always stand in front, behind K.
-  const int64_t result = context.rank(0) - static_cast<int64_t>(subscript->places.size()) + rank;
+  const int64_t result = context.rank(0) - subscript->dims + rank;
   if (context.rank(2) > result) return context.decline("values of higher rank");
   Value* values = context.stackedAtRank(2, result);
   if (subscript->adjacent && lead > 0 && rank > 0) {

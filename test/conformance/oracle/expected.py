@@ -33,7 +33,6 @@ OPS = {
             "unfold", "unfold_copy"),
     "nn.functional.batch_norm": ("refused", "a vector of no rows"),
     **_each("per member", "an empty list of dims", "all", "any"),
-    "index_put": ("per member", "a mask, and several values"),
     "linalg.tensorsolve": ("per member", "with dims"),
     "nn.functional.embedding": ("per member", "a shared table, and scale_grad_by_freq"),
     "nn.functional.embedding_bag": ("per member", "scale_grad_by_freq, which PyTorch computes by place"),

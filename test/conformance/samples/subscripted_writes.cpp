@@ -27,6 +27,19 @@ Samples subscripted_writes() {
       "diagonal_scatter(f32[4,4], f32[4])",
       "embedding_renorm(f32[4,4], i64[3]<4, 1.0, 2.0)",
       "index_reduce(f32[4,4], 0, i64[3]<4, f32[3,4], 'amax')",
+      "index_put(f32[4,4], {bool[4,4]}, f32[], true)",
+      "index_put(f32[4,4,4], {bool[4,4]}, f32[4], true)",
+      "index_put(f32[4,4,4], {bool[4,4]}, f32[1,4])",
+      "index_put(f32[4,4,4], {none, bool[4]}, f32[4])",
+      "index_put(f32[4,4,4], {none, bool[4]}, f32[4,1,4])",
+      "index_put(f32[4,4,4], {none, bool[4]}, f32[1,1,4], true)",
+      "index_put(f32[4,4,4], {none, bool[4,4]}, f32[4,1])",
+      "index_put(f32[N,4,4], {none, none, bool[4]}, f32[4,1])",
+      "index_put(f32[4,4,4], {bool[4], i64[1]<4}, f32[4]) ; mixed",
+      "index_put(f32[4,4,4], {bool[4], none, i64[1]<4}, f32[4]) ; mixed",
+      "index_put(f32[4,4,4], {none, bool[4], i64[1]<4}, f32[4,1], true) ; mixed",
+      "index_put(f32[4,4,4], {none, i64[1]<4, bool[4]}, f32[4,1], true) ; mixed",
+      "_unsafe_index_put(f32[4,4], {bool[4]}, f32[])",
   };
 }
 
