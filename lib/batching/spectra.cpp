@@ -6,46 +6,45 @@
 namespace chorus {
 namespace {
 
-// x [K,N,L], w [K,W]; the window stands in the middle of a frame.
-// frames [K,N,T,n] * [K,1,1,n] -> [K,N,F,T]
-const char* const kForward = R"py(
-def windowed(x: Tensor, w: Tensor, n: int, hop: int, pad: int, mode: str, whole: bool, norm: str) -> Tensor:
-    if pad > 0:
-        x = torch.pad(x, [pad, pad], mode)
-    left = (n - w.size(1)) // 2
+/// x [K,N,L], w [K,W]; the window stands in the middle of a frame.
+/// frames [K,N,T,n] * [K,1,1,n] -> [K,N,F,T]
+std::string forwardText(bool pads, bool whole) {
+  std::string text =
+      "def windowed(x: Tensor, w: Tensor, n: int, hop: int, pad: int, mode: str, norm: str) -> "
+      "Tensor:\n";
+  if (pads) text += "    x = torch.pad(x, [pad, pad], mode)\n";
+  text += R"py(    left = (n - w.size(1)) // 2
     w = torch.constant_pad_nd(w, [left, n - w.size(1) - left], 0.0)
     frames = x.unfold(-1, n, hop) * w.unsqueeze(1).unsqueeze(1)
-    if whole:
-        y = torch.fft_fft(frames, None, -1, norm)
-    else:
-        y = torch.fft_rfft(frames, None, -1, norm)
-    return y.transpose(-1, -2)
 )py";
+  return text + "    return torch.fft_" + (whole ? "fft" : "rfft") +
+         "(frames, None, -1, norm).transpose(-1, -2)\n";
+}
 
-// x [K,N,F,T] -> [K,N,L]: the frames are laid over each other, and so are the squares of the
-// window, by which the sum is divided.
-const char* const kInverse = R"py(
-def windowed(x: Tensor, w: Tensor, n: int, hop: int, start: int, length: int, whole: bool, norm: str) -> Tensor:
+/// x [K,N,F,T] -> [K,N,L]: the frames are laid over each other, and so are the squares of the
+/// window, by which the sum is divided.
+std::string inverseText(bool has_length, bool whole) {
+  std::string text =
+      R"py(def windowed(x: Tensor, w: Tensor, n: int, hop: int, start: int, length: int, norm: str) -> Tensor:
     count = x.size(-1)
     all = n + hop * (count - 1)
     left = (n - w.size(1)) // 2
     w = torch.constant_pad_nd(w, [left, n - w.size(1) - left], 0.0)
     x = x.transpose(-1, -2)
-    if whole:
-        frames = torch.fft_ifft(x, None, -1, norm)
-    else:
-        frames = torch.fft_irfft(x[..., :n // 2 + 1], n, -1, norm)
-    y = torch.unfold_backward(frames * w.unsqueeze(1).unsqueeze(1), [x.size(0), x.size(1), all], 2, n, hop)
+)py";
+  text += whole ? "    frames = torch.fft_ifft(x, None, -1, norm)\n"
+                : "    frames = torch.fft_irfft(x[..., :n // 2 + 1], n, -1, norm)\n";
+  text += R"py(    sizes = [x.size(0), x.size(1), all]
+    y = torch.unfold_backward(frames * w.unsqueeze(1).unsqueeze(1), sizes, 2, n, hop)
     square = w.pow(2).unsqueeze(1).expand([-1, count, -1])
     over = torch.unfold_backward(square, [x.size(0), all], 1, n, hop)
-    end = all - start
-    if length >= 0:
-        end = start + length
-    y = y[..., start:end] / over[..., start:end].unsqueeze(1)
-    if end > all:
-        y = torch.constant_pad_nd(y, [0, end - all], 0.0)
-    return y
 )py";
+  text += has_length ? "    end = start + length\n" : "    end = all - start\n";
+  text += "    y = y[..., start:end] / over[..., start:end].unsqueeze(1)\n";
+  // What is asked for behind the last frame is zero.
+  if (has_length) text += "    y = torch.constant_pad_nd(y, [0, length - y.size(-1)], 0.0)\n";
+  return text + "    return y\n";
+}
 
 /// Constants among the arguments; None where one is not given.
 struct Arguments {
@@ -91,9 +90,10 @@ RuleResult windowed(RuleContext& context, bool inverse) {
                                 context.constantOf(hop),
                                 context.constantOf(center ? n / 2 : int64_t{0})};
   inputs.push_back(inverse ? context.constantOf(length) : context.constantOf(mode));
-  inputs.push_back(context.constantOf(inverse ? wants_complex : !onesided));
   inputs.push_back(context.constantOf(norm));
-  Value* y = emitScript(context, inverse ? kInverse : kForward, "windowed", inputs).front();
+  const std::string text =
+      inverse ? inverseText(length >= 0, wants_complex) : forwardText(center, !onesided);
+  Value* y = emitScript(context, text, "windowed", inputs).front();
   if (bare) y = context.emit("aten::squeeze", {y, 1});
   if (!inverse && !wants_complex) y = context.emit("aten::view_as_real", {y});
   return stackedResults({y});
