@@ -102,6 +102,7 @@ Metrics::Metrics(const FusedModel& model, const Dataset& data,
   const TargetRule rule = findLoss(model.loss->name).target(lossRequest(model));
   ignored_ = rule.ignored;
   output_ = rule.output;
+  threshold_ = rule.threshold;
   for (const std::string& name : names_) {
     if (isMetricFile(name)) {
       if (!data.target) throw Refused(error("the metric '" + name + "' needs a target"));
@@ -120,6 +121,9 @@ Metrics::Metrics(const FusedModel& model, const Dataset& data,
     class_target_ = classes;
     if (topCount(name) > 0 && !classes) {
       throw Refused(error("the metric '" + name + "' is for class numbers"));
+    }
+    if ((name == "f1" || name == "auroc") && rule.class_indices && !classes) {
+      throw Refused(error("the metric '" + name + "' is for class numbers, or for zeros and ones"));
     }
     if ((name == "mse" || name == "mae" || name == "r2") && classes) {
       throw Refused(error("the metric '" + name + "' is for targets of the output's shape"));
@@ -195,9 +199,18 @@ void Metrics::addScores(const at::Tensor& output, const at::Tensor& target, cons
   const at::Tensor wanted = stackedLike(target, output, class_target_ ? 1 : 0);
   for (size_t i = 0; i < group.count; ++i) {
     const auto row = static_cast<int64_t>(i);
-    const at::Tensor labels = wanted.size(0) == 1 ? wanted[0] : wanted[row];
-    scores_[group.begin + i].emplace_back(output[row].detach().to(at::kDouble),
-                                          labels.to(at::kDouble));
+    const size_t k = group.begin + i;
+    at::Tensor labels = wanted.size(0) == 1 ? wanted[0] : wanted[row], scores = output[row];
+    if (class_target_) {  // [N,C,...] -> [(N ...),C], without those that the loss ignores
+      labels = labels.flatten();
+      if (scores.dim() > 1) scores = scores.movedim(1, -1).flatten(0, -2);
+      const at::Tensor counts = ignored_.empty()
+                                    ? at::ones_like(labels, at::kBool)
+                                    : labels.ne(ignored_.size() == 1 ? ignored_[0] : ignored_[k]);
+      scores = scores.index({counts});
+      labels = labels.index({counts});
+    }
+    scores_[k].emplace_back(scores.detach().to(at::kDouble), labels.to(at::kDouble));
   }
 }
 
@@ -278,7 +291,20 @@ double meanOf(const std::vector<double>& values) {
   return values.empty() ? kNone : total / static_cast<double>(values.size());
 }
 
+/// Zeros and ones in columns.
+bool inColumns(const Rows& rows) { return rows.labels.dim() > 1; }
+
+template <typename Score>
+double meanOfColumns(const Rows& rows, const Score& score) {
+  const at::Tensor scores = rows.scores.flatten(1), labels = rows.labels.flatten(1);
+  std::vector<double> values;
+  for (int64_t c = 0; c < scores.size(1); ++c)
+    values.push_back(score(Rows{scores.select(1, c), labels.select(1, c)}));
+  return meanOf(values);
+}
+
 double auroc(const Rows& rows) {
+  if (inColumns(rows)) return meanOfColumns(rows, auroc);
   if (rows.scores.dim() == 1) return areaUnderCurve(rows.scores, rows.labels);
   const int64_t classes = rows.scores.size(1);
   if (classes == 2) {
@@ -292,9 +318,12 @@ double auroc(const Rows& rows) {
   return meanOf(areas);
 }
 
-double f1(const Rows& rows) {
+double f1(const Rows& rows, double threshold) {
+  if (inColumns(rows))
+    return meanOfColumns(rows, [&](const Rows& column) { return f1(column, threshold); });
   const bool binary = rows.scores.dim() == 1;
-  const at::Tensor predicted = binary ? rows.scores.gt(0).to(at::kLong) : rows.scores.argmax(1);
+  const at::Tensor predicted =
+      binary ? rows.scores.gt(threshold).to(at::kLong) : rows.scores.argmax(1);
   const at::Tensor labels = rows.labels.to(at::kLong);
   std::vector<double> values;
   const int64_t last = binary ? 2 : rows.scores.size(1);
@@ -325,7 +354,7 @@ std::map<std::string, std::vector<double>> Metrics::values(const std::vector<dou
     } else if (name == "f1" || name == "auroc") {
       for (const auto& parts : scores_) {
         values.push_back(parts.empty()  ? kNone
-                         : name == "f1" ? f1(joined(parts))
+                         : name == "f1" ? f1(joined(parts), threshold_)
                                         : auroc(joined(parts)));
       }
     } else if (name == "r2" && sums.count("r2.rows")) {

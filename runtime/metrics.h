@@ -30,8 +30,10 @@ class LossMean {
 ///
 ///   accuracy   share of right class numbers; elements with an ignored target do not count
 ///   topN       the right class is among the N largest, e.g. top5
-///   f1         macro average over the classes (of one logit per row: of class 1)
-///   auroc      of one logit or two classes; of more classes the mean of one against the others
+///   f1         macro average over the classes (of one logit per row: of class 1; of several zeros
+///              and ones per row: over the columns)
+///   auroc      of one logit or two classes; of more classes the mean of one against the others; of
+///              several zeros and ones per row the mean over the columns
 ///   mse, mae   over all elements
 ///   r2         1 - residual / total sum of squares, mean over the columns
 ///   perplexity exp of the loss
@@ -39,7 +41,10 @@ class LossMean {
 class Metrics {
  public:
   /// Throws Refused: usage for unknown names, error where one does not fit the model and its data.
+  /// No names: those of defaultMetrics.
   Metrics(const FusedModel& model, const Dataset& data, const std::vector<std::string>& names);
+  /// None at all.
+  explicit Metrics(const FusedModel& model) : k_(static_cast<int64_t>(model.k())) {}
 
   bool empty() const { return names_.empty(); }
   /// outputs: [n,N,...] of the group's members, of which the one that the target belongs to counts;
@@ -65,6 +70,7 @@ class Metrics {
   std::vector<std::string> names_;
   std::vector<int64_t> ignored_;
   size_t output_ = 0;
+  double threshold_ = 0;
   bool class_target_ = false;
   using Parts = std::vector<std::pair<at::Tensor, at::Tensor>>;
   std::vector<Parts> scores_;                                              ///< per member, of auroc

@@ -176,7 +176,7 @@ class Trainer {
     const EpochPlan plan(data_, trainingOrders(model_, data_, options_, state_.epoch),
                          options_.batch_size, options_.drop_last);
     stepper_.beginEpoch(now);
-    Metrics metrics(model_, data_, trainMetrics());
+    Metrics metrics = trainMetrics();
     metrics.sums = std::exchange(state_.metric_sums, {});
     auto begin = Clock::now();
     for (; state_.step < plan.steps(); ++state_.step) {
@@ -203,13 +203,13 @@ class Trainer {
   }
 
   /// The metrics that add up step by step; the others are worked out on the validation data only.
-  std::vector<std::string> trainMetrics() const {
+  Metrics trainMetrics() const {
     std::vector<std::string> names = options_.metrics;
     std::erase_if(names, [](const std::string& name) {
       return name == "auroc" || name == "f1" || isMetricFile(name);
     });
-    if (names.empty() && !options_.metrics.empty()) return {"perplexity"};
-    return names;
+    if (names.empty() && !options_.metrics.empty()) return Metrics(model_);
+    return {model_, data_, names};
   }
 
   static double since(Clock::time_point begin) {
@@ -252,7 +252,7 @@ class Trainer {
     watch(model_, options_, state_, result, stepper_.values());
     state_.history.push_back(result);
     if (observer_.on_epoch) observer_.on_epoch(result);
-    checkpoint(Metrics(model_, data_, {}), /*urgent=*/false);
+    checkpoint(Metrics(model_), /*urgent=*/false);
   }
 
   Scores score(bool of_averages) {

@@ -95,7 +95,7 @@ void watch(FusedModel& model, const TrainOptions& options, RunState& state,
         for (size_t g = 0; g <= values.groups.size(); ++g)
           mine.rates.push_back(hyperValues(values, g).at("lr")[k]);
       }
-      options.schedules[k].observe(mine, now[k]);
+      options.schedules[k].observe(mine, now[k], maximised);
     }
     if (options.patience.empty()) continue;
     if (improves(now[k], state.reference[k], delta, maximised)) {

@@ -66,6 +66,7 @@ struct TargetRule {
   size_t dense_rank = 0;             ///< member rank of a floating target; 0: none is accepted
   std::optional<TargetShape> exact;  ///< the target is this, whatever the above says
   size_t output = 0;                 ///< of the model, that the target belongs to
+  double threshold = 0;              ///< of an output that says yes or no: a greater one says yes
   /// Of that output, which a floating target has too, and class numbers but for the classes; empty: not known.
   std::vector<std::optional<int64_t>> sizes = {};
 };

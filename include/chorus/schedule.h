@@ -30,7 +30,7 @@ struct Schedule {
   /// The momentum (or beta1) at count t; empty where the schedule leaves it alone.
   std::function<double(int64_t t)> momentum;
   /// Moves `state.rates` by the monitored value of an epoch; then `rate` is not asked.
-  std::function<void(PlateauState& state, double value)> observe;
+  std::function<void(PlateauState& state, double value, bool maximised)> observe;
   bool per_step = false;
   std::string text;  ///< as the user wrote it
   std::string file;  ///< that its numbers are read from, or ""

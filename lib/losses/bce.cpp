@@ -7,7 +7,11 @@ LossDefinition bce() {
   d.name = "bce";
   d.summary = "binary cross entropy of probabilities";
   d.arguments = {"weight", "reduction"};
-  d.target = denseRule;
+  d.target = [](const LossRequest& request) {
+    TargetRule rule = denseRule(request);
+    rule.threshold = 0.5;  // outputs are probabilities
+    return rule;
+  };
   d.build = [d](const LossRequest& request) {
     checkLossArguments(d, request);
     LossCode code;

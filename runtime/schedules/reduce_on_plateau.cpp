@@ -1,4 +1,6 @@
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "chorus/schedule.h"
 
@@ -6,18 +8,22 @@ namespace chorus::schedules {
 namespace {
 
 struct Plateau {
-  bool minimise, relative;
+  std::string mode;
+  bool relative;
   double factor, threshold, least, eps;
   int64_t patience, cooldown;
 
-  bool better(double value, double best) const {
+  bool better(double value, const std::optional<double>& best, bool maximised) const {
+    const bool most = mode == "auto" ? maximised : mode == "max";
+    // As torch, which begins with an infinite best: a NaN is never better.
+    if (!best) return most ? value > -HUGE_VAL : value < HUGE_VAL;
     // As torch: a negative best makes a relative gap negative.
-    const double gap = relative ? best * threshold : threshold;
-    return minimise ? value < best - gap : value > best + gap;
+    const double gap = relative ? *best * threshold : threshold;
+    return most ? value > *best + gap : value < *best - gap;
   }
 
-  void observe(PlateauState& state, double value) const {
-    if (!state.best || better(value, *state.best)) {
+  void observe(PlateauState& state, double value, bool maximised) const {
+    if (better(value, state.best, maximised)) {
       state.best = value;
       state.bad = 0;
     } else {
@@ -46,7 +52,7 @@ ScheduleDefinition reduce_on_plateau() {
       {"mode", "factor", "patience", "threshold", "threshold_mode", "cooldown", "min_lr", "eps"},
       [](const ScheduleArguments& a) {
         Schedule s;
-        const Plateau plateau{a.word("mode", "min", {"min", "max"}) == "min",
+        const Plateau plateau{a.word("mode", "auto", {"auto", "min", "max"}),
                               a.word("threshold_mode", "rel", {"rel", "abs"}) == "rel",
                               a.number("factor", 0.1),
                               a.number("threshold", 1e-4),
@@ -55,7 +61,9 @@ ScheduleDefinition reduce_on_plateau() {
                               a.integer("patience", 10),
                               a.integer("cooldown", 0)};
         if (plateau.factor >= 1) a.refuse("'factor' has to be below 1");
-        s.observe = [=](PlateauState& state, double value) { plateau.observe(state, value); };
+        s.observe = [=](PlateauState& state, double value, bool maximised) {
+          plateau.observe(state, value, maximised);
+        };
         return s;
       }};
 }

@@ -133,3 +133,45 @@ def test_metrics_of_ones_own_that_cannot_be_are_refused(tmp_path, metric, messag
 def test_a_metric_file_passes_the_gate(tmp_path):
     torch.save({"a": torch.zeros(1)}, tmp_path / "own.pt")
     test_metrics_that_do_not_fit_are_refused(tmp_path, "own.pt", 1, "own.pt: error: ")
+
+
+def test_one_probability(tmp_path):
+    y = np.random.RandomState(3).randint(0, 2, (N, 1)).astype("f4")
+    rows, outputs = evaluated(tmp_path, lambda: nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), y, "bce", "f1,auroc")
+    for row, o in zip(rows, outputs):
+        assert row["auroc"] == pytest.approx(metrics.roc_auc_score(y[:, 0], o[:, 0]))
+        assert row["f1"] == pytest.approx(metrics.f1_score(y[:, 0], o[:, 0] > 0.5))
+
+
+def test_columns_of_zeros_and_ones(tmp_path):
+    y = np.random.RandomState(6).randint(0, 2, (N, 5)).astype("f4")
+    rows, outputs = evaluated(tmp_path, lambda: nn.Linear(4, 5), y, "bce_with_logits", "f1,auroc")
+    for row, o in zip(rows, outputs):
+        assert row["auroc"] == pytest.approx(metrics.roc_auc_score(y, o, average="macro"))
+        assert row["f1"] == pytest.approx(metrics.f1_score(y, o > 0, average="macro"))
+
+
+def test_rows_that_the_loss_ignores_count_nowhere(tmp_path):
+    y = np.random.RandomState(1).randint(0, 4, N)
+    y[[2, 3, 11, 22]] = -100
+    rows, outputs = evaluated(tmp_path, lambda: nn.Linear(4, 4), y, "cross_entropy", "accuracy,f1,auroc")
+    kept = y != -100
+    for row, o in zip(rows, outputs):
+        shares = torch.from_numpy(o[kept]).double().softmax(1).numpy()
+        shares /= shares.sum(1, keepdims=True)
+        assert row["accuracy"] == pytest.approx(metrics.accuracy_score(y[kept], o[kept].argmax(1)))
+        assert row["f1"] == pytest.approx(metrics.f1_score(y[kept], o[kept].argmax(1), average="macro"))
+        assert row["auroc"] == pytest.approx(metrics.roc_auc_score(y[kept], shares, multi_class="ovr"), rel=1e-6)
+
+
+def test_no_metric_is_reported_that_nobody_asked_for(tmp_path):
+    y = np.random.RandomState(2).randint(0, 4, N)
+    evaluated(tmp_path, lambda: nn.Linear(4, 4), y, "cross_entropy", "f1")
+    done = tool("run", "f.pt", "--data", "d.npz", "--val", "d.npz", "--optimizer", "sgd", "--metric", "f1", "--json", "-o", "t.pt", cwd=tmp_path)
+    assert set(json.loads(done.stdout)["members"][0]) == {"member", "epochs", "train_loss", "val_loss", "val_f1"}
+
+
+def test_probabilities_have_no_f1(tmp_path):
+    y = np.random.RandomState(2).rand(N, 4).astype("f4")
+    with pytest.raises(AssertionError, match="the metric 'f1' is for class numbers, or for zeros and ones"):
+        evaluated(tmp_path, lambda: nn.Linear(4, 4), y, "cross_entropy", "f1")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.optim import lr_scheduler as schedulers
 
-from training_case import K, LRS, eager, turns_red
+from chorus_testing import tool
+from training_case import K, LRS, N, eager, make, turns_red
 
 
 # Option text per member, and PyTorch's scheduler with the same arguments.
@@ -65,6 +66,49 @@ def test_schedules_are_those_of_pytorch_at_every_step(single, name):
         want, rates = eager(single, k, lambda net: torch.optim.SGD(net.parameters(), LRS[k], momentum=0.9), 30, plans[k])
         np.testing.assert_allclose([line["lr"][k] for line in lines], rates, rtol=1e-9, atol=1e-15)
         single.close(got[k], want)
+
+
+@pytest.mark.parametrize("monitor,modes", [("val_accuracy", ["max", "max", "min"]), ("val_loss", ["min", "max", "min"])])
+def test_a_plateau_watches_as_the_value_improves(single, monitor, modes):
+    """The mode is that of the monitored value; where it is given, it is the given one, as in PyTorch."""
+    labels = torch.tensor([0, 1, 2, 2, 1, 0, 0, 1, 2, 1, 0, 2])
+    np.savez(single.folder / "c.npz", x=single.x.numpy(), y=labels.numpy())
+    texts = ["reduce_on_plateau:patience=1", f"reduce_on_plateau:patience=0,factor=0.5,mode={modes[1]}", f"reduce_on_plateau:patience=1,mode={modes[2]}"]
+    tool("run", "fused.pt", "--data", "c.npz", "--val", "c.npz", "--batch-size", N, "--epochs", 15, "--shuffle", "none", "--quiet", "-o", "p.pt",
+         "--loss", "cross_entropy", "--optimizer", "sgd", "--lr", "0.5,0.3,0.4", "--monitor", monitor, "--lr-schedule", ";".join(texts), "--log",
+         "log.jsonl", cwd=single.folder)
+    lines = [json.loads(line) for line in (single.folder / "log.jsonl").read_text().splitlines()]
+    for k in range(K):
+        net, rates = make(k), []
+        optimizer = torch.optim.SGD(net.parameters(), [0.5, 0.3, 0.4][k])
+        plan = schedulers.ReduceLROnPlateau(optimizer, modes[k], patience=[1, 0, 1][k], factor=[0.1, 0.5, 0.1][k])
+        for _ in range(15):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(single.x), labels).backward()
+            optimizer.step()
+            with torch.no_grad():
+                out = net(single.x)
+                loss = float(torch.nn.functional.cross_entropy(out, labels))
+                plan.step(loss if monitor == "val_loss" else float((out.argmax(1) == labels).double().mean()))
+        np.testing.assert_allclose([line["lr"][k] for line in lines], rates, rtol=1e-9)
+
+
+def test_a_plateau_that_begins_with_nan_goes_on_as_in_pytorch(single):
+    """A first value that is no number is not the best one for ever."""
+    y = single.y.clone()
+    y[3] = float("nan")
+    np.savez(single.folder / "nan.npz", x=single.x.numpy(), y=y.numpy())
+    tool("run", "fused.pt", "--data", "d.npz", "--val", "nan.npz", "--batch-size", N, "--epochs", 6, "--shuffle", "none", "--quiet", "-o", "p.pt",
+         "--loss", "mse", "--optimizer", "sgd", "--lr", "0.5", "--lr-schedule", "reduce_on_plateau:patience=1", "--log", "log.jsonl",
+         cwd=single.folder)
+    optimizer = torch.optim.SGD(make(0).parameters(), 0.5)
+    plan, rates = schedulers.ReduceLROnPlateau(optimizer, patience=1), []
+    for _ in range(6):
+        rates.append(optimizer.param_groups[0]["lr"])
+        plan.step(float("nan"))
+    lines = [json.loads(line) for line in (single.folder / "log.jsonl").read_text().splitlines()]
+    np.testing.assert_allclose([line["lr"][0] for line in lines], rates, rtol=1e-9)
 
 
 def test_a_table_of_rates(single):
