@@ -190,3 +190,22 @@ def test_a_manifest_has_each_key_once(started):
     (started / "all.json").write_text('{"format": 1, "members": ["m0"],\n"groups": [], "groups": [{"file": "fused.pt", "members": ["m0"]}]}')
     done = tool("run", "all.json", *TRAIN[2:], "-o", "n.pt", ok=False, cwd=started)
     assert (done.returncode, done.stderr) == (1, "all.json:2: error: the key 'groups' is there twice in one object\n")
+
+
+def test_tables_say_how_they_name_things(started):
+    (started / "g.csv").write_text("pattern,betas\n*.bias,0.9\n")
+    done = tool(*TRAIN, "-o", "n.pt", "--param-groups", "g.csv", ok=False, cwd=started)
+    assert (done.returncode, done.stderr) == (1, "g.csv: error: a cell holds one number, and 'betas' are two\n"
+                                                 "  help: columns 'beta1' and 'beta2' give them\n")
+    names = "members go by their names: 'm0', 'm1', 'm2' (without the column, rows are in the order of members)\n"
+    for file, text, place in (("h.csv", "member,clip_norm\nm0,1\n1,2\n2,3\n", "line 3"),
+                              ("h.json", '[{"member": "m0"}, {"member": 1}, {"member": 2}]', "row 1")):
+        (started / file).write_text(text)
+        done = tool(*TRAIN, "-o", "n.pt", "--hparams", file, ok=False, cwd=started)
+        assert (done.returncode, done.stderr) == (1, f"{file}: error: {place}: there is no member '1'; " + names)
+
+
+def test_a_fused_file_is_no_member(started):
+    done = tool("fuse", "m0.pt", "fused.pt", "--input", "f32[N,3]", "-o", "n.pt", ok=False, cwd=started)
+    assert (done.returncode, done.stderr) == (
+        1, "fused.pt: error: this is a fused file, not a member\n  help: chorus-split writes the members of a fused file\n")
