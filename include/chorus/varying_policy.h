@@ -154,6 +154,8 @@ inline constexpr InvariantNumbers kInvariantNumbers[] = {
      "the degree of a polynomial decides how many terms are computed"},
     {"linalg_cond linalg_matrix_norm linalg_norm linalg_matrix_rank",
      "another order is another algorithm (singular values, sums of rows)"},
+    {"_pad_packed_sequence pad_sequence",
+     "the number stands where a sequence has ended: what reads it there leaves it out again"},
     {"embedding_renorm log_normal std_mean var_mean",
      "not met in networks: the parts of which they are made vary"},
 };
