@@ -147,13 +147,22 @@ void Stepper::step(const EpochPlan& plan, int64_t step, LossMean& losses, Metric
   }
 }
 
-StepResult Stepper::compute(const SubGroup& group, const Batch& batch) {
+int64_t Stepper::cycleLength(const EpochPlan& plan, size_t k, int64_t step) const {
+  const int64_t begin = step / options_.accumulate * options_.accumulate;
+  return std::min(options_.accumulate, plan.steps(k) - begin);
+}
+
+StepResult Stepper::compute(const EpochPlan& plan, const SubGroup& group, int64_t step,
+                            const Batch& batch) {
   Executor& executor = executorOf(group);
   executor.train();
   executor.random().steps = slice(state_.micro_steps, group);
   const AutocastGuard autocast(options_.amp, model_.active.device().type());
   if (options_.amp != at::kHalf) return sayingAssertions([&] { return executor.step(batch); });
-  const std::vector<double> scales = slice(state_.scale, group);
+  // The loss is divided before the backward pass, as with GradScaler: what overflows is the same.
+  std::vector<double> scales = slice(state_.scale, group);
+  for (size_t i = 0; i < group.count; ++i)
+    scales[i] /= static_cast<double>(cycleLength(plan, group.begin + i, step));
   StepResult result = sayingAssertions(
       [&] { return executor.step(batch, at::tensor(scales, at::kDouble).to(at::kFloat)); });
   for (at::Tensor& gradient : result.gradients) {
@@ -192,18 +201,16 @@ std::vector<bool> Stepper::judge(const SubGroup& group, const StepResult& result
   for (size_t i = 0; i < group.count; ++i) {
     const size_t k = group.begin + i;
     const bool loss = std::isfinite(losses.data_ptr<double>()[i]);
-    good.push_back(active_[k] && loss && finite[i]);
-    if (!active_[k] || good.back()) continue;
-    if (goes_on && !scaled) {
-      good.back() = true;
-      report(k, "loss", diagnostics);
-      continue;
-    }
+    const bool moves = finite[i] && (loss || goes_on);
+    good.push_back(active_[k] && moves);
+    if (!active_[k]) continue;
+    if (goes_on && !loss) report(k, "loss", diagnostics);
+    if (moves) continue;
     state_.spoiled[k] = true;
     // An overflow of scaled gradients is what the scale is for.
-    if (scaled && loss) continue;
+    if (goes_on || (scaled && loss)) continue;
     report(k, loss ? "gradient" : "loss", diagnostics);
-    if (goes_on || options_.on_nan == OnNan::Skip || fault("nan_goes_on")) continue;
+    if (options_.on_nan == OnNan::Skip || fault("nan_goes_on")) continue;
     active_[k] = false;
     state_.alive[k] = false;
   }
@@ -222,7 +229,7 @@ std::vector<at::Tensor> Stepper::cycleGradients(const EpochPlan& plan, const Sub
   std::vector<double> share;
   std::vector<bool> ends;
   for (size_t i = 0; i < group.count; ++i) {
-    const int64_t parts = std::min(options_.accumulate, plan.steps(group.begin + i) - cycle);
+    const int64_t parts = cycleLength(plan, group.begin + i, step);
     // 0 of a NaN would be a NaN: a spoiled cycle is left out altogether below.
     share.push_back(static_cast<double>(parts));
     ends.push_back(step - cycle + 1 == parts);
@@ -257,7 +264,7 @@ void Stepper::groupStep(const EpochPlan& plan, const SubGroup& group, int64_t st
     if (!options_.schedules.empty() && options_.schedules[k].per_step) refreshRates(k);
   }
   const Batch batch = plan.batch(group, step);
-  StepResult result = compute(group, batch);
+  StepResult result = compute(plan, group, step, batch);
   losses.add(result.losses, group, sums_rows_ ? at::Tensor() : batch.weight);
   if (!metrics.empty()) metrics.add(result.outputs, batch.target, group);
   const std::vector<bool> was_active = slice(active_, group);

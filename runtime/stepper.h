@@ -28,7 +28,10 @@ class Stepper {
  private:
   void groupStep(const EpochPlan& plan, const SubGroup& group, int64_t step, LossMean& losses,
                  Metrics& metrics, Diagnostics& diagnostics);
-  StepResult compute(const SubGroup& group, const Batch& batch);
+  /// Batches of member k that the update around this step is made of.
+  int64_t cycleLength(const EpochPlan& plan, size_t k, int64_t step) const;
+  StepResult compute(const EpochPlan& plan, const SubGroup& group, int64_t step,
+                     const Batch& batch);
   /// Marks members whose numbers are not finite; returns who may go on in this micro-step.
   std::vector<bool> judge(const SubGroup& group, const StepResult& result,
                           Diagnostics& diagnostics);
