@@ -1,9 +1,11 @@
 #include "chorus/dataset.h"
 
+#include <limits>
 #include <sstream>
 
 #include "lib/export/state.h"
 #include "lib/losses/common_target.h"
+#include "lib/support/packed_lengths.h"
 
 namespace chorus {
 namespace {
@@ -100,6 +102,25 @@ struct Checker {
     refuse(quoted(array) + " has the value " +
            std::to_string(array.values.flatten()[flat].item<int64_t>()) + " in " +
            placeOfValue(array, flat) + ", but " + what + " lie in 0.." + std::to_string(below - 1));
+  }
+
+  /// An input that decides how long packed sequences are.
+  void checkPacked(DataArray& array, const PackedLengths& lengths) const {
+    array.shared_lengths = true;
+    if (array.stacked) {
+      refuse(quoted(array) +
+                 " is declared stacked, but it decides the lengths of packed sequences, "
+                 "which all members share",
+             "--inputs takes one word per input: shared, stacked");
+    }
+    if (!lengths.as_they_are || array.values.dim() != 1 || array.values.numel() == 0) return;
+    const int64_t most = lengths.steps.value_or(std::numeric_limits<int64_t>::max());
+    const at::Tensor bad = (array.values < 1).logical_or_(array.values > most);
+    const int64_t flat = firstTrue(bad);
+    if (flat < 0) return;
+    refuse(quoted(array) + " has the value " + std::to_string(array.values[flat].item<int64_t>()) +
+           " in " + placeOfValue(array, flat) + ", but the lengths of packed sequences " +
+           (lengths.steps ? "lie in 1.." + std::to_string(most) : "are 1 or more"));
   }
 
   void checkInput(DataArray& array, const InputSpec& spec) const {
@@ -268,9 +289,12 @@ Dataset makeDataset(const std::map<std::string, at::Tensor>& arrays, const std::
   }
   Dataset data;
   data.path = path;
+  const auto packed = inputsThatAreLengths(*model.prototype.train.graph);
   for (size_t i = 0; i < specs.size(); ++i) {
     DataArray array = checker.pick(arrays, roles.keys[i], roles.stacked[i]);
     checker.checkInput(array, specs[i]);
+    if (const auto lengths = packed.find(i); lengths != packed.end())
+      checker.checkPacked(array, lengths->second);
     data.inputs.push_back(std::move(array));
     checker.checkRows(data.inputs.back(), data.inputs.front());
   }

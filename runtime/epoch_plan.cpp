@@ -58,6 +58,12 @@ at::Tensor EpochPlan::rowsOf(const DataArray& array, const SubGroup& group, int6
     if (!rows.defined()) return values.narrow(dim, begin, group.rows);
     return values.index_select(dim, rows.narrow(0, begin, group.rows));
   }
+  if (array.shared_lengths) {
+    throw Refused(unsupported("members see rows of their own, but the array '" + array.key +
+                              "' decides the lengths of packed sequences, which all members share")
+                      .helpWith("give all members the same rows in the same order: --shuffle "
+                                "shared, one --batch-size, no --folds, --bootstrap or --subset"));
+  }
   std::vector<at::Tensor> index;  // of rows of [N,...], or of [(n N),...]
   for (int64_t i = 0; i < n; ++i) {
     const size_t k = group.begin + (fault("rows_of_member_zero") ? 0 : static_cast<size_t>(i));

@@ -60,7 +60,7 @@ at::Tensor Examples::input(size_t i, int64_t rows) {
   if (at::isFloatingType(spec.dtype)) return floating(sizes, spec.dtype, false);
   const auto lengths = inputsThatAreLengths(*model_.prototype.train.graph);
   if (const auto own = lengths.find(i); own != lengths.end() && sizes.size() == 1) {
-    const at::Tensor drawn = at::randint(1, own->second.value_or(1) + 1, sizes, generator_,
+    const at::Tensor drawn = at::randint(1, own->second.steps.value_or(1) + 1, sizes, generator_,
                                          at::TensorOptions(at::kLong));
     return std::get<0>(drawn.sort(0, /*descending=*/true)).to(spec.dtype);
   }

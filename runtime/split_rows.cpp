@@ -5,7 +5,8 @@ namespace chorus {
 namespace {
 
 DataArray selectRows(const DataArray& array, const at::Tensor& rows) {
-  return {array.key, array.values.index_select(array.stacked ? 1 : 0, rows), array.stacked};
+  return {array.key, array.values.index_select(array.stacked ? 1 : 0, rows), array.stacked,
+          array.shared_lengths};
 }
 
 Dataset selectRows(const Dataset& data, const at::Tensor& rows) {

@@ -21,6 +21,7 @@ struct DataArray {
   std::string key;
   at::Tensor values;  ///< shared [N,...] or stacked [K,N,...], contiguous
   bool stacked = false;
+  bool shared_lengths = false;  ///< decides lengths of packed sequences, which members share
 };
 
 struct Dataset {

@@ -217,3 +217,37 @@ def test_lengths_of_each_member_s_own_are_refused():
     fused = chorus.fuse(modules, example_inputs=(x, lengths))
     with pytest.raises(Exception, match="decides the lengths of packed sequences, which all members share"):
         fused(x, lengths.expand(K, -1))
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    """A fused file and its data; `run` with other lengths or options returns what the tool says."""
+    folder, arrays = tmp_path_factory.mktemp("packed"), data(torch.float32)
+    fuse(folder, NETWORKS["gru"], "script", torch.float32, arrays)
+
+    def run(*options, lengths=arrays[1]):
+        np.savez(folder / "d.npz", x=arrays[0].numpy(), n=lengths.numpy(), y=arrays[2].numpy())
+        return tool("run", folder / "fused.pt", "--data", folder / "d.npz", "--keys", "x,n,y", "--epochs", 1, "--batch-size", N, "--quiet",
+                    "-o", folder / "trained.pt", *options, ok=False)
+    return run, arrays
+
+
+@pytest.mark.parametrize("length", [0, -1, T + 1])
+def test_a_length_that_no_sequence_has_is_refused_with_its_row(case, length):
+    run, arrays = case
+    lengths = arrays[1].clone()
+    lengths[4] = length
+    done = run(lengths=lengths)
+    assert done.returncode == 1
+    assert f"array 'n' has the value {length} in row 4, but the lengths of packed sequences lie in 1..{T}" in done.stderr
+
+
+@pytest.mark.parametrize("options,code,text", [
+    (["--shuffle", "member"], 3, "members see rows of their own, but the array 'n' decides the lengths of packed sequences"),
+    (["--bootstrap"], 3, "members see rows of their own"),
+    (["--inputs", "shared,stacked", "--targets", "shared"], 1, "array 'n' is declared stacked, but it decides the lengths of packed sequences"),
+], ids=["order", "bootstrap", "stacked"])
+def test_rows_of_each_member_s_own_are_refused(case, options, code, text):
+    run, arrays = case
+    done = run(*options, lengths=arrays[1].expand(K, -1) if "--inputs" in options else arrays[1])
+    assert done.returncode == code and text in done.stderr, done.stderr
