@@ -6,6 +6,7 @@
 #include "lib/export/state.h"
 #include "lib/losses/common_target.h"
 #include "lib/support/packed_lengths.h"
+#include "lib/support/table_rows.h"
 
 namespace chorus {
 namespace {
@@ -290,9 +291,12 @@ Dataset makeDataset(const std::map<std::string, at::Tensor>& arrays, const std::
   Dataset data;
   data.path = path;
   const auto packed = inputsThatAreLengths(*model.prototype.train.graph);
+  const auto tables = inputsThatAreRows(*model.prototype.train.graph);
   for (size_t i = 0; i < specs.size(); ++i) {
     DataArray array = checker.pick(arrays, roles.keys[i], roles.stacked[i]);
     checker.checkInput(array, specs[i]);
+    if (const auto rows = tables.find(i); rows != tables.end())
+      checker.checkRange(array, rows->second, "the row numbers of its table");
     if (const auto lengths = packed.find(i); lengths != packed.end())
       checker.checkPacked(array, lengths->second);
     data.inputs.push_back(std::move(array));

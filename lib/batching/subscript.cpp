@@ -51,6 +51,18 @@ Value* memberNumbers(RuleContext& context, Value* like, int64_t rank) {
   return context.raiseRank(numbers, 0, rank);
 }
 
+Value* movedByMember(RuleContext& context, Value* index, int64_t rank, Value* rows) {
+  Value* below = context.emit("aten::lt", {index, 0});
+  Value* outside =
+      context.emit("aten::logical_or", {below, context.emit("aten::ge", {index, rows})});
+  // Below zero also behind the rows of all other members.
+  Value* size = context.emit("aten::mul", {rows, context.memberCount()});
+  Value* nowhere = context.emit("aten::neg", {size});
+  Value* first = context.emit("aten::mul", {memberNumbers(context, index, rank), rows});
+  return context.emit("aten::add",
+                      {context.emit("aten::masked_fill", {index, outside, nowhere}), first});
+}
+
 Value* indexLike(RuleContext& context, Value* x, size_t i, int64_t axis) {
   const int64_t rank = context.rank(0);
   std::vector<int64_t> aligned(static_cast<size_t>(rank), 1);

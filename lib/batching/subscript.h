@@ -34,6 +34,11 @@ Value* subscripted(RuleContext& context, Value* x, const std::vector<Value*>& in
 /// int64 [K,1,...,1] with `rank` dims behind K: 0, 1, ..., K-1 on the device of `like`.
 Value* memberNumbers(RuleContext& context, Value* like, int64_t rank);
 
+/// Places in the rows of one table of all members: `index`, of member rank `rank`, moved on by k
+/// times `rows`, the rows of a member's own. A place outside of these stays outside of the table,
+/// so that it is an error and no other member's row.
+Value* movedByMember(RuleContext& context, Value* index, int64_t rank, Value* rows);
+
 /// The index of argument i (member rank 0 or 1), repeated over all dims of the stacked `x` but
 /// `axis`, as gather and scatter want it.  [K,L] -> [K,1,..,L,..,1] -> [K,A,..,L,..,B]
 Value* indexLike(RuleContext& context, Value* x, size_t i, int64_t axis);

@@ -2,12 +2,13 @@
 """Operators as networks use them, whose arguments no line of a conformance sample can write: fused equals each member alone."""
 import io
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from chorus_testing import assert_close, seeded
+from chorus_testing import assert_close, export, seeded, tool
 
 chorus = pytest.importorskip("chorus", reason="the Python module is not built here")
 
@@ -195,6 +196,44 @@ def test_function_is_batched(name, k, stacked):
     xs = torch.rand(k, *rows) if stacked else torch.rand(*rows)
     code = check([seeded(build, i) for i in range(k)], xs, stacked)
     assert "for " not in code and "while " not in code, "a loop over members"
+
+
+TABLES = {"embedding": lambda w, i: F.embedding(i, w), "embedding_bag": lambda w, i: F.embedding_bag(i, w, torch.tensor([0, 2])), "take": torch.take}
+
+
+@pytest.mark.parametrize("name,place", [("embedding", C), ("embedding", -1), ("embedding_bag", C), ("embedding_bag", -1), ("take", C * C), ("take", -C * C - 1)])
+def test_a_place_that_a_member_has_not_is_no_other_member_s(name, place):
+    class Reads(nn.Module):
+        def forward(self, w, places):
+            return TABLES[name](w, places)
+
+    w, places = torch.randn(3, C, C), torch.tensor([[0, 1, 3, 0], [0, 2, 1, 0], [1, 0, 1, 3]])
+    buffer = io.BytesIO()
+    torch.jit.save(torch.jit.trace(Reads(), (w[0], places[0])), buffer)
+    function = chorus._core.Function(buffer.getvalue())
+    function.run([True, True], [w, places])
+    places[1, 2] = place
+    with pytest.raises(Exception, match="out of range|out of bounds|Expected idx|valid range"):
+        function.run([True, True], [w, places])
+
+
+@pytest.mark.parametrize("table", [nn.Embedding, nn.EmbeddingBag])
+def test_data_outside_of_a_table_are_refused_with_their_row(tmp_path, table):
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = table(5, C)
+
+        def forward(self, rows):
+            return self.table(rows).view(rows.size(0), -1)[:, :C]
+
+    rows = torch.randint(0, 5, (6, 3))
+    models = [export(seeded(Reads, i), tmp_path / f"m{i}.pt", rows) for i in range(2)]
+    tool("fuse", *models, "-o", tmp_path / "fused.pt", "--loss", "cross_entropy", "--optimizer", "sgd")
+    rows[4, 1] = 5
+    np.savez(tmp_path / "d.npz", x=rows.numpy(), y=np.zeros(6, int))
+    done = tool("run", tmp_path / "fused.pt", "--data", tmp_path / "d.npz", "-o", tmp_path / "trained.pt", ok=False)
+    assert done.returncode == 1 and "array 'x' has the value 5 in row 4, but the row numbers of its table lie in 0..4" in done.stderr
 
 
 OWN = {

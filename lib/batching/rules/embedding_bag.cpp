@@ -49,7 +49,7 @@ RuleResult rule(RuleContext& context) {
   if (isStacked(context, kWeight)) {
     Value* weight = context.operand(kWeight).value;
     Value* rows = context.emit("aten::size", {weight, 1});
-    moved = movedOn(context, indices, rows);
+    moved = movedByMember(context, indices, 1, rows);
     if (!padding->isNone()) {
       // One padding row for all, member 0's: nobody reads his own.
       inputs[kPadding] = paddingRow(context, padding->toInt(), rows);

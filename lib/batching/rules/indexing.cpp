@@ -87,9 +87,7 @@ OneTable oneTable(RuleContext& context) {
   Value* weight = context.stacked(0);
   Value* indices = context.operand(1).value;
   Value* rows_each = context.emit("aten::size", {weight, 1});
-  Value* numbers = memberNumbers(context, indices, context.rank(1));
-  Value* first = context.emit("aten::mul", {numbers, rows_each});
-  Value* moved = context.emit("aten::add", {indices, first});
+  Value* moved = movedByMember(context, indices, context.rank(1), rows_each);
   if (fault("embedding_without_offset")) moved = context.emit("aten::expand_as", {indices, moved});
   return {context.emit("aten::flatten", {weight, 0, 1}), moved};
 }

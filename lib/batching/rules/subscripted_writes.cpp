@@ -119,13 +119,17 @@ RuleResult indexFill(RuleContext& context) {
   return stackedResults({context.emit("aten::where", {mask, value, x})});
 }
 
+/// Negative places count from the end, other than in gather, which refuses those that are none.
+Value* fromTheFront(RuleContext& context, Value* index, Value* row) {
+  Value* behind = context.emit("aten::add", {index, context.emit("aten::size", {row, 1})});
+  return context.emit("aten::where", {context.emit("aten::lt", {index, 0}), behind, index});
+}
+
 /// take(x, index) of the member as one row, put(x, index, source, accumulate) into it.
 RuleResult take(RuleContext& context) {
   Value* row = context.emit("aten::flatten", {withDim(context, 0), 1, -1});
   Value* index = context.emit("aten::flatten", {withDim(context, 1), 1, -1});
-  // Negative ones count from the end, other than in gather.
-  Value* size = context.emit("aten::size", {row, 1});
-  index = context.emit("aten::remainder", {index, size});
+  index = fromTheFront(context, index, row);
   Value* found = context.emit("aten::gather", {row, 1, index});
   return stackedResults({context.emit("aten::view_as", {found, context.stacked(1)})});
 }
@@ -137,7 +141,7 @@ RuleResult put(RuleContext& context) {
   Value* row = context.emit("aten::flatten", {withDim(context, 0), 1, -1});
   Value* index = context.emit("aten::flatten", {withDim(context, 1), 1, -1});
   Value* source = context.emit("aten::flatten", {withDim(context, 2), 1, -1});
-  index = context.emit("aten::remainder", {index, context.emit("aten::size", {row, 1})});
+  index = fromTheFront(context, index, row);
   Value* written = context.emit(accumulate->toBool() ? "aten::scatter_add" : "aten::scatter",
                                 {row, 1, index, source});
   return stackedResults({context.emit("aten::view_as", {written, x})});
