@@ -175,8 +175,6 @@ RuleResult maskedScatter(RuleContext& context) {
   Value* source = context.emit("aten::flatten", {withDim(context, 2), 1, -1});
   Value* count = context.emit("aten::cumsum", {row, 1});
   Value* place = context.emit("aten::clamp_min", {context.emit("aten::sub", {count, 1}), 0});
-  Value* last = context.emit("aten::sub", {context.emit("aten::size", {source, 1}), 1});
-  place = context.emit("aten::clamp_max", {place, last});
   Value* found = context.emit("aten::gather", {source, 1, place});
   found = context.emit("aten::view_as", {found, x});
   return stackedResults({context.emit("aten::where", {mask, found, x})});
