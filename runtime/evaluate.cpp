@@ -26,10 +26,9 @@ class Executors {
   std::map<std::pair<size_t, size_t>, std::unique_ptr<Executor>> parts_;
 };
 
-EpochPlan fileOrder(const FusedModel& model, const Dataset& data, int64_t batch_size,
+EpochPlan fileOrder(const Dataset& data, const std::vector<int64_t>& batch_sizes,
                     const std::vector<at::Tensor>& rows) {
-  return {data, rows.empty() ? std::vector<at::Tensor>(1) : rows,
-          std::vector<int64_t>(model.k(), batch_size), /*drop_last=*/false};
+  return {data, rows.empty() ? std::vector<at::Tensor>(1) : rows, batch_sizes, /*drop_last=*/false};
 }
 
 }  // namespace
@@ -45,12 +44,13 @@ void checkBatches(const FusedModel& model, const EpochPlan& plan, bool training)
   for (auto size = sizes.rbegin(); size != sizes.rend(); ++size) checkBatch(model, *size, training);
 }
 
-Scores scoresOf(const FusedModel& model, const Dataset& data, int64_t batch_size,
-                const std::vector<at::Tensor>& rows, const std::vector<std::string>& metric_names,
+Scores scoresOf(const FusedModel& model, const Dataset& data,
+                const std::vector<int64_t>& batch_sizes, const std::vector<at::Tensor>& rows,
+                const std::vector<std::string>& metric_names,
                 const std::function<Executor&(const SubGroup&)>& executorOf) {
   LossMean losses(model.k());
   Metrics metrics(model, data, metric_names);
-  const EpochPlan plan = fileOrder(model, data, batch_size, rows);
+  const EpochPlan plan = fileOrder(data, batch_sizes, rows);
   for (int64_t step = 0; step < plan.steps(); ++step) {
     for (const SubGroup& group : plan.groups(step)) {
       Executor& executor = executorOf(group);
@@ -66,11 +66,12 @@ Scores scoresOf(const FusedModel& model, const Dataset& data, int64_t batch_size
   return scores;
 }
 
-Scores evaluate(const FusedModel& model, const Dataset& data, int64_t batch_size, uint64_t seed,
+Scores evaluate(const FusedModel& model, const Dataset& data,
+                const std::vector<int64_t>& batch_sizes, uint64_t seed,
                 const std::vector<at::Tensor>& rows, const std::vector<std::string>& metrics) {
-  checkBatches(model, fileOrder(model, data, batch_size, rows), /*training=*/false);
+  checkBatches(model, fileOrder(data, batch_sizes, rows), /*training=*/false);
   Executors executors(model, seed);
-  return scoresOf(model, data, batch_size, rows, metrics,
+  return scoresOf(model, data, batch_sizes, rows, metrics,
                   [&](const SubGroup& group) -> Executor& { return executors.of(group); });
 }
 

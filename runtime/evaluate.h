@@ -9,8 +9,9 @@ namespace chorus {
 void checkBatches(const FusedModel& model, const EpochPlan& plan, bool training);
 
 /// Loss and metrics in eval mode. `executorOf` gives the executor of a group of members.
-Scores scoresOf(const FusedModel& model, const Dataset& data, int64_t batch_size,
-                const std::vector<at::Tensor>& rows, const std::vector<std::string>& metrics,
+Scores scoresOf(const FusedModel& model, const Dataset& data,
+                const std::vector<int64_t>& batch_sizes, const std::vector<at::Tensor>& rows,
+                const std::vector<std::string>& metrics,
                 const std::function<Executor&(const SubGroup&)>& executorOf);
 
 }  // namespace chorus

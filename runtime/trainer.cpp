@@ -255,10 +255,16 @@ class Trainer {
     checkpoint(Metrics(model_), /*urgent=*/false);
   }
 
+  /// Each member is scored in batches of its own size: those of another would change its loss.
+  std::vector<int64_t> scoringSizes() const {
+    if (!fault("scored_in_other_batches")) return options_.batch_size;
+    return std::vector<int64_t>(model_.k(), options_.batch_size.front());
+  }
+
   Scores score(bool of_averages) {
     std::optional<AveragedScope> averaged;
     if (of_averages) averaged.emplace(model_);
-    return scoresOf(model_, *validation_, options_.batch_size.front(), options_.validation_rows,
+    return scoresOf(model_, *validation_, scoringSizes(), options_.validation_rows,
                     options_.metrics, [&](const SubGroup& group) -> Executor& {
                       Executor& executor = stepper_.executorOf(group);
                       executor.eval();
@@ -358,7 +364,7 @@ void checkRun(const FusedModel& model, const Dataset& data, const Dataset* valid
                EpochPlan(*validation,
                          options.validation_rows.empty() ? std::vector<at::Tensor>(1)
                                                          : options.validation_rows,
-                         std::vector<int64_t>(model.k(), options.batch_size.front()), false),
+                         options.batch_size, false),
                /*training=*/false);
 }
 

@@ -109,8 +109,10 @@ TrainResult train(FusedModel& model, const Dataset& data, const Dataset* validat
                   const TrainOptions& options, const TrainObserver& observer,
                   Diagnostics& diagnostics);
 
-/// Loss and metrics in eval mode. Moves nothing. `rows`: per member, or empty.
-Scores evaluate(const FusedModel& model, const Dataset& data, int64_t batch_size, uint64_t seed = 0,
+/// Loss and metrics in eval mode. Moves nothing. `batch_sizes`: one per member. `rows`: per member,
+/// or empty.
+Scores evaluate(const FusedModel& model, const Dataset& data,
+                const std::vector<int64_t>& batch_sizes, uint64_t seed = 0,
                 const std::vector<at::Tensor>& rows = {},
                 const std::vector<std::string>& metrics = {});
 

@@ -261,7 +261,7 @@ def run(recipe, k, nudge=None):
             if kind == "ema" and mean:
                 put(scored, mean)
             with torch.no_grad():
-                sizes, total = recipe["batch"][0], 0.0
+                sizes, total = recipe["batch"][k], 0.0
                 for i in range(0, len(vx), sizes):
                     total += float(batch_loss(recipe, k, scored(vx[i:i + sizes]), vy[i:i + sizes])) * len(vx[i:i + sizes])
                 value = total / len(vx)

@@ -47,6 +47,22 @@ def test_the_order_of_members_changes_no_bit(folder, seed):
             assert torch.equal(again[k][name], want), f"member {k} {name} of {recipe}"
 
 
-@pytest.mark.parametrize("fault,seed", [("rows_of_member_zero", 17), ("kernel_of_member_zero", 5), ("lr_of_member_zero", 12), ("average_is_last", 22)])
+@pytest.mark.parametrize("seed", [3, 10, 19, 23])
+def test_members_one_after_another_end_alike(folder, seed):
+    """Orders are drawn here; a member's company, its batch sizes for one, changes nothing."""
+    recipe = eager_runs.draw(seed, K)
+    ends = []
+    for how in ([], ["--unfused"]):
+        options = list(map(str, eager_runs.write(recipe, folder)))
+        options[options.index("--shuffle") + 1] = ["shared", "member"][seed % 2]
+        tool("run", f"{recipe['net']}.pt", *options, *how, "-o", "t.pt", cwd=folder)
+        tool("split", "t.pt", "-o", "parts", "--force", cwd=folder)
+        ends.append([state(torch.jit.load(folder / "parts" / f"{recipe['net']}{k}.pt")) for k in range(K)])
+    for k in range(K):
+        assert_close(ends[0][k], ends[1][k], 1e-9, what=f"member {k} of {recipe}")
+
+
+@pytest.mark.parametrize("fault,seed", [("rows_of_member_zero", 17), ("kernel_of_member_zero", 5), ("lr_of_member_zero", 12), ("average_is_last", 22),
+                                        ("scored_in_other_batches", 19)])
 def test_faults_turn_these_tests_red(folder, monkeypatch, fault, seed):
     turns_red(monkeypatch, fault, test_runs_are_those_of_pytorch, folder, seed)

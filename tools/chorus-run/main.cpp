@@ -67,16 +67,17 @@ int runModel(RunOptions* options) {
   ModelFile file = readModel(*options, diagnostics);
   FusedModel& model = file.model;
   applyOptions(*options, model, diagnostics);
-  const int64_t batch_size = batchSizes(*options, model.k()).front();
+  const std::vector<int64_t> batch_sizes = batchSizes(*options, model.k());
   const RunData data = readData(*options, model, diagnostics);
   say(diagnostics);
   if (options->evaluate) {
-    reportScores(*options, model, data.train,
-                 evaluate(model, data.train, batch_size, options->seed, {}, metricNames(*options)));
+    reportScores(
+        *options, model, data.train,
+        evaluate(model, data.train, batch_sizes, options->seed, {}, metricNames(*options)));
     return 0;
   }
   if (!options->predict.empty()) {
-    predictAndWrite(*options, file, data, batch_size);
+    predictAndWrite(*options, file, data, batch_sizes.front());
     return 0;
   }
   return trainAndWrite(*options, file, data);
