@@ -35,7 +35,8 @@ std::pair<Phase, double> phaseAt(const std::vector<Phase>& phases, double t) {
   double begin = 0;
   for (size_t i = 0; i < phases.size(); ++i) {
     if (t <= phases[i].end || i + 1 == phases.size()) {
-      return {phases[i], (std::min(t, phases[i].end) - begin) / (phases[i].end - begin)};
+      const double length = phases[i].end - begin;  // 0 of the last one where pct_start is 1
+      return {phases[i], length > 0 ? (std::min(t, phases[i].end) - begin) / length : 1.0};
     }
     begin = phases[i].end;
   }

@@ -111,6 +111,21 @@ def test_a_plateau_that_begins_with_nan_goes_on_as_in_pytorch(single):
     np.testing.assert_allclose([line["lr"][0] for line in lines], rates, rtol=1e-9)
 
 
+def test_a_cycle_that_only_rises_ends_with_numbers(single):
+    single.run("--loss", "mse", "--optimizer", "sgd", "--lr", "1", "--lr-schedule", "one_cycle:max_lr=0.1,total_steps=10,pct_start=1", "--log",
+               "log.jsonl", epochs=12)
+    got = [json.loads(line)["lr"][1] for line in (single.folder / "log.jsonl").read_text().splitlines()]
+    optimizer = torch.optim.SGD(make(0).parameters(), 1.0, momentum=0.9)
+    plan, want = schedulers.OneCycleLR(optimizer, 0.1, 10, pct_start=1.0), []
+    for i in range(10):
+        want.append(optimizer.param_groups[0]["lr"])
+        if i < 9:  # PyTorch divides by zero after the last one
+            optimizer.step()
+            plan.step()
+    np.testing.assert_allclose(got[:10], want, rtol=1e-9)
+    assert got[10] == got[11] and 0 < got[10] < 1e-5
+
+
 def test_a_table_of_rates(single):
     (single.folder / "rates.txt").write_text("0.1 0.05\n0.02\n")
     single.run("--loss", "mse", "--optimizer", "sgd", "--lr", "1", "--lr-schedule", "table:file=rates.txt", "--log", "log.jsonl", epochs=5)
