@@ -135,6 +135,14 @@ def test_the_second_group_is_resumed_and_the_first_not_again(folder):
     process.send_signal(signal.SIGINT)
     message = process.communicate()[1]
     assert process.returncode == 130 and message.rstrip().endswith("--resume k2"), message
+    before = (folder / "d.npz").read_bytes()
+    arrays = dict(np.load(folder / "d.npz"))
+    arrays["x"][0] += 1
+    np.savez(folder / "d.npz", **arrays)
+    done = run(folder, "--data", "d.npz", *LR, "--epochs", "3,60,3,60,3", "--resume", "k2", out="two.pt", ok=False)
+    assert done.returncode == 1
+    assert "k2.0: error: the model or the data are not what they were when this group ended" in done.stderr
+    (folder / "d.npz").write_bytes(before)
     done = run(folder, "--data", "d.npz", *LR, "--epochs", "3,60,3,60,3", "--resume", "k2", out="two.pt")
     assert "two.0.pt: remark: this group had ended before the interruption" in done.stderr
     assert (folder / "two.0.pt").read_bytes() == whole[0] and (folder / "two.json").exists()

@@ -99,17 +99,31 @@ class EndRecord {
   explicit EndRecord(const RunOptions& own)
       : folder_(checkpointFolder(own)),
         output_(own.output),
-        options_(decisiveOptions(own).dump() + own.epochs) {}
+        options_(decisiveOptions(own).dump() + own.epochs) {
+    inputs_ = own.models;
+    for (const std::string& text : {own.data, own.validation, own.subset, own.sample_weight,
+                                    own.training.hparams, own.training.parameter_groups}) {
+      const std::vector<std::string> files = splitText(text, ',');
+      inputs_.insert(inputs_.end(), files.begin(), files.end());
+    }
+  }
 
   bool holds() const {
     std::ifstream in(folder_ / "ended");
-    std::string text;
-    return std::getline(in, text) && !text.empty() && text == contentHash();
+    std::string text, inputs;
+    if (!std::getline(in, text) || text.empty() || text != contentHash()) return false;
+    if (std::getline(in, inputs) && inputs != inputsHash()) {
+      throw Refused(error("the model or the data are not what they were when this group ended",
+                          Place{folder_.string()})
+                        .note("a run goes on with the model and the data that it began with"));
+    }
+    return true;
   }
   void write() const {
     fs::create_directories(folder_);
-    writeAtomically((folder_ / "ended").string(),
-                    [&](std::ostream& out) { out << contentHash() << "\n"; });
+    writeAtomically((folder_ / "ended").string(), [&](std::ostream& out) {
+      out << contentHash() << "\n" << inputsHash() << "\n";
+    });
   }
   std::vector<fs::path> paths() const { return {folder_ / "ended", folder_}; }
   void remove() const {
@@ -119,13 +133,25 @@ class EndRecord {
   }
 
  private:
+  static std::string bytesOf(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+  std::string inputsHash() const {
+    uint64_t hash = 0;
+    for (const std::string& path : inputs_) {
+      // A key of the data, and a folder, have no bytes.
+      hash = mixHash(hash, fs::is_regular_file(path) ? hashText(bytesOf(path)) : 0);
+    }
+    return std::to_string(hash);
+  }
   std::string contentHash() const {
-    std::ifstream in(output_, std::ios::binary);
-    const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    const std::string bytes = bytesOf(output_);
     return bytes.empty() ? "" : std::to_string(hashText(bytes + options_));
   }
   fs::path folder_;
   std::string output_, options_;
+  std::vector<std::string> inputs_;
 };
 
 /// A run of one manifest.
