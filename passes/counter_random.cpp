@@ -117,16 +117,21 @@ void refuseInside(const torch::jit::Block* block) {
 }
 
 void run(std::shared_ptr<Graph>& graph) {
-  std::vector<Node*> random;
+  std::vector<Node*> random, idle;
   const std::function<void(torch::jit::Block*)> collect = [&](torch::jit::Block* block) {
     for (Node* node : block->nodes()) {
       if (drawsFromCounters(node)) random.push_back(node);
+      if (isDropout(node) && trains(node) && !drawsFromCounters(node)) idle.push_back(node);
       for (torch::jit::Block* inner : node->blocks()) {
         isChoice(node) ? collect(inner) : refuseInside(inner);
       }
     }
   };
   collect(graph->block());
+  for (Node* node : idle) {
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
   for (size_t i = 0; i < random.size(); ++i) {
     Node* node = random[i];
     const std::string op = node->kind().toQualString();
@@ -152,7 +157,7 @@ Pass counter_random() {
           "where i is the index of the node among the random nodes of the canonical graph. "
           "feature_dropout draws one\n"
           "number per channel; alpha_dropout keeps PyTorch's scale and shift. Dropouts with p = 0 "
-          "go, but count.\n"
+          "go, and do not count.\n"
           "chorus::kept (a dropout of which every member has its own p) gets its number.\n"
           "bernoulli, rand, randn, uniform, normal, exponential, randint, randperm and rrelu are "
           "made of "

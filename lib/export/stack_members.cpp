@@ -1,5 +1,6 @@
 #include "chorus/fused_model.h"
 #include "lib/export/align_varying.h"
+#include "lib/export/random_nodes.h"
 #include "lib/export/state.h"
 #include "lib/export/varying.h"
 #include "lib/support/hash.h"
@@ -298,7 +299,10 @@ FusedModel appendMembers(const FusedModel& first, const FusedModel& second) {
                       .helpWith("fuse all members anew"));
   }
   FusedModel a = first, b = second;
+  const DrawingOps a_draws = drawingOps(a), b_draws = drawingOps(b);
   alignVarying(a, b);
+  renumberRandomNodes(a, a_draws);
+  renumberRandomNodes(b, b_draws);
   requireAppendable(a, b);
   const at::NoGradGuard no_grad;
   FusedModel out = a;

@@ -53,10 +53,12 @@ bool isDropout(const Node* node) {
   return names.count(node->kind().toQualString()) > 0;
 }
 
+bool trains(const Node* dropout) { return isOn(dropout, "train"); }
+
 bool drawsFromCounters(const Node* node) {
   const std::string op = node->kind().toQualString();
   if (kAlwaysRandom.count(op) || op == kKeptOp) return true;
-  if (isDropout(node)) return isOn(node, "train");
+  if (isDropout(node)) return trains(node) && isPositive(node, "p");
   if (op == "aten::rrelu") return isOn(node, "training");
   if (op == "aten::rrelu_with_noise") return isOn(node, "training");
   if (op == "aten::scaled_dot_product_attention") return isPositive(node, "dropout_p");

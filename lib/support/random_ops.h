@@ -13,8 +13,10 @@ constexpr const char* kKeptOp = "chorus::kept";
 /// aten::dropout, feature_dropout, alpha_dropout, feature_alpha_dropout.
 bool isDropout(const torch::jit::Node* node);
 
-/// True unless the node draws nothing, whatever its inputs are. An op of the dropout family counts
-/// with p = 0 too.
+/// The dropout is on, whatever its p is: with a p of each member's own it is a kKeptOp.
+bool trains(const torch::jit::Node* dropout);
+
+/// True unless the node draws nothing, whatever its inputs are.
 bool drawsFromCounters(const torch::jit::Node* node);
 
 }  // namespace chorus

@@ -189,10 +189,10 @@ def batches(folder, recipe):
     return [(x[i:i + recipe.batch], y[i:i + recipe.batch]) for i in range(0, len(x), recipe.batch)]
 
 
-def eager_resnet(folder, recipe, k, noise, precision=None):
+def eager_resnet(folder, recipe, k, noise, precision=None, rounding=None):
     net = recipe.make(k)
     if noise:
-        nudged(net, noise)
+        nudged(net, noise, rounding)
     optimizer = torch.optim.SGD(decays(net, DECAYS[k]), LRS[k], momentum=0.9, nesterov=True)
     plan = schedulers.SequentialLR(optimizer, [schedulers.LinearLR(optimizer, total_iters=4), schedulers.CosineAnnealingLR(optimizer, 12)], [4])
     mean = swa_utils.AveragedModel(net, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(EMAS[k]))
@@ -259,16 +259,18 @@ def test_recipes_are_those_of_pytorch(base, name):
     recipe, folder = RECIPES[name], prepare(base, name, 0.0)
     got, report = fused(folder, recipe)
     for k in range(K):
-        (want, epochs), *noisy = (EAGER[name](folder, recipe, k, noise) for noise in (0, 1, 2))
+        want, epochs = EAGER[name](folder, recipe, k, 0)
         assert report[k]["epochs"] == epochs
         if recipe.precision is None:
+            noisy = [EAGER[name](folder, recipe, k, noise) for noise in (1, 2)]
             assert_close(got[k], want, 1e-5, [nudge for nudge, _ in noisy], what=f"member {k}")
             continue
-        # Kernels round bf16 differently: as near to PyTorch's as the two precisions are to each other.
-        exact, _ = eager_resnet(folder, recipe, k, 0, torch.float32)
+        # Kernels round bf16 differently: as near to PyTorch's as PyTorch's own runs are whose weights began a rounding to bf16 away.
+        others = [eager_resnet(folder, recipe, k, seed, rounding=2.0**-9)[0] for seed in (1, 2, 3)]
+        others.append(eager_resnet(folder, recipe, k, 0, torch.float32)[0])
         for tensor in want:
-            mine, theirs = (float((t[tensor].double() - want[tensor].double()).norm()) for t in (got[k], exact))
-            assert mine <= 3 * theirs + 1e-6, f"member {k} {tensor}: off by {mine}, bf16 by {theirs}"
+            mine, *theirs = (float((t[tensor].double() - want[tensor].double()).norm()) for t in (got[k], *others))
+            assert mine <= 2 * max(theirs) + 1e-6, f"member {k} {tensor}: off by {mine}, such runs by {theirs}"
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -6,16 +6,16 @@
 #include "lib/export/random_nodes.h"
 #include "lib/support/graph_order.h"
 #include "lib/support/packed_name.h"
-#include "lib/support/random_ops.h"
 #include "tools/common/terminal.h"
 
 namespace chorus {
 namespace {
 
-/// For each random node of the prototype: its number in the member's own graph, -1 where the member
-/// does not have it. `map`: nodes of `own` -> nodes of `original`.
-std::vector<int64_t> numbersOf(const Graph& prototype, const Graph& own, const Graph& original,
-                               const NodeCopies& copies, const std::vector<uint32_t>& map) {
+/// For each node of the prototype that draws: its number in the member's own graph, -1 where the
+/// member does not have it. `map`: nodes of `own` -> nodes of `original`.
+std::vector<int64_t> numbersOf(const std::vector<const Node*>& drawing, const Graph& own,
+                               const Graph& original, const NodeCopies& copies,
+                               const std::vector<uint32_t>& map) {
   std::unordered_map<const Node*, int64_t> number;  // of nodes of `own`
   const std::vector<int64_t> theirs = randomNumbers(original);
   const std::vector<Node*> mine = nodesInOrder(own);
@@ -23,8 +23,7 @@ std::vector<int64_t> numbersOf(const Graph& prototype, const Graph& own, const G
     if (map[i] != kNoNode) number[mine[i]] = theirs.at(map[i]);
   }
   std::vector<int64_t> numbers;
-  for (const Node* node : nodesInOrder(prototype)) {
-    if (!drawsFromCounters(node)) continue;
+  for (const Node* node : drawing) {
     const auto copy = copies.find(node);
     const auto found = copy == copies.end() ? number.end() : number.find(copy->second);
     numbers.push_back(found == number.end() ? -1 : found->second);
@@ -50,6 +49,8 @@ Member ownMember(const FusedModel& model, size_t k) {
 void takePartialParts(FusedModel& model, const PartialParts& parts) {
   model.partial = parts.combined.partial;
   model.random_nodes.clear();
+  const std::vector<const Node*> drawing_trains = drawingNodes(model, false),
+                                 drawing_evaluates = drawingNodes(model, true);
   nlohmann::json certificates = nlohmann::json::array();
   for (size_t k = 0; k < model.k(); ++k) {
     const Member& original = parts.originals[k];
@@ -66,9 +67,9 @@ void takePartialParts(FusedModel& model, const PartialParts& parts) {
           internalError("--partial made another network of '" + original.name + "': " + wrong));
     }
     const MemberMap& map = groups[0].certificate.members.at(1);
-    model.random_nodes.push_back({numbersOf(*model.prototype.train.graph, *pair[0].train.graph,
+    model.random_nodes.push_back({numbersOf(drawing_trains, *pair[0].train.graph,
                                             *original.train.graph, copies, map.train_nodes),
-                                  numbersOf(*model.prototype.eval.graph, *pair[0].eval.graph,
+                                  numbersOf(drawing_evaluates, *pair[0].eval.graph,
                                             *original.eval.graph, copies, map.eval_nodes)});
     certificates.push_back(toJson(groups[0].certificate));
   }

@@ -61,13 +61,13 @@ def train_eagerly(module, batches, loss, optimizer):
     return losses
 
 
-def nudged(module, seed=7):
-    """Weights moved by one rounding: how much of a difference is the network's own amplification."""
+def nudged(module, seed=7, rounding=None):
+    """Weights moved by one rounding (or that share of each): how much of a difference is the network's own amplification."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in module.parameters():
             sign = torch.randint(0, 3, p.shape, generator=generator) - 1
-            p.mul_(1 + sign.to(p.dtype) * torch.finfo(p.dtype).eps)
+            p.mul_(1 + sign.to(p.dtype) * (rounding or torch.finfo(p.dtype).eps))
     return module
 
 
