@@ -220,6 +220,9 @@ FusedModel memberAlone(const FusedModel& model, size_t k) {
     const bool stacked = own.slot.role != Role::Constant;
     alone.stacked.push_back(stacked);
     alone.tensors.push_back(stacked ? mine.unsqueeze(0) : mine);
+    // What --share keeps once is not trained, and the optimizer has no state of it.
+    TensorSlot& slot = alone.prototype.slots[alone.tensors.size() - 1];
+    slot.requires_grad = slot.requires_grad && model.prototype.slots[own.in].requires_grad;
   }
   for (size_t i = 0; i < alone.tensors.size(); ++i) {
     TensorSlot& slot = alone.prototype.slots[i];

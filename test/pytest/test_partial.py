@@ -115,7 +115,7 @@ def test_a_run_that_is_resumed_gives_the_same_bytes(tmp_path):
 
 
 OPTIONS = [("--clip-norm", "0.05"), ("--clip-value", "0.01"), ("--ema", "0.9"), ("--accumulate", "2"), ("--epochs", "2,5,8"),
-           ("--lr-schedule", "step:step_size=2,gamma=0.5;constant;cosine:T_max=8")]
+           ("--lr-schedule", "step:step_size=2,gamma=0.5;constant;cosine:T_max=8"), ("--amp", "bf16"), ("--amp", "fp16"), ("--on-nan", "skip")]
 
 
 def compare_with_runs_alone(case, *options, optimizer=SGD, alone=lambda k, options: options):
@@ -135,10 +135,71 @@ def own_of(k, options):
     return [name, value.split(";")[k] if ";" in value else value.split(",")[k] if name == "--epochs" else value]
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option[0].strip("-"))
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: "_".join(option).strip("-").partition(":")[0])
 @pytest.mark.parametrize("name", ["hidden_width", "batch_norm_or_none"])
 def test_what_chorus_run_does_per_member_is_each_members_own(tmp_path, name, option):
     compare_with_runs_alone(case_of(name, tmp_path), *option, alone=own_of)
+
+
+@pytest.mark.parametrize("name", ["hidden_width", "lstm_hidden", "two_regions"])
+def test_the_state_of_the_optimizer_goes_on_here_and_in_pytorch(tmp_path, name):
+    """In the file it is padded like the parameters; what leaves has each member's own shapes."""
+    case = case_of(name, tmp_path, optimizer=["--optimizer", "adam"])
+    case.run(out="whole.pt", epochs=6)
+    case.run(out="half.pt", epochs=3)
+    case.run("--keep-optimizer", model="half.pt", out="rest.pt", epochs=3)
+    whole, rest = case.members("whole.pt"), case.members("rest.pt")
+    tool("split", "half.pt", "-o", "states", "--optimizer-state", cwd=tmp_path)
+    for k in range(K):
+        assert all(torch.equal(tensor, rest[k][key]) for key, tensor in whole[k].items())
+        net = case.make(k)
+        start = state(load(case, f"states/m{k}.pt"))
+        net.load_state_dict(start)
+        optimizer = torch.optim.Adam(net.parameters(), lr=LRS[k])
+        optimizer.load_state_dict(torch.load(tmp_path / "states" / f"m{k}.optim.pt"))
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(case.x), case.y).backward()
+            optimizer.step()
+        assert_close(whole[k], state(net), 1e-5, moved_from=start, what=f"member {k}")
+
+
+def test_a_shared_tensor_is_kept_once_and_untrained(tmp_path):
+    def member(width):
+        def build():
+            middle = {"b": nn.Linear(C, width), "r": nn.ReLU(), "c": nn.Linear(width, C), "s": nn.Tanh(), "d": nn.Linear(C, C)}
+            torch.manual_seed(99)
+            return Named(a=nn.Linear(C, C), t=nn.Tanh(), **middle)
+        return build
+
+    case = Case(tmp_path, [member(width) for width in (3, 5, 7)], VECTOR)
+    case.fuse(*SGD, "--lr", rates(), "--share", "a.*")
+    shared = [key for key, tensor in load(case, "f.pt").state_dict().items() if key.startswith("a.")]
+    assert shared and all(load(case, "f.pt").state_dict()[key].shape[0] == C for key in shared)
+    assert "the certificate holds" in tool("fuse", *case.names, "--check", "f.pt", cwd=tmp_path).stdout
+    before = state(case.make(0))
+    case.run()
+    case.run("--unfused", out="unfused.pt")
+    fused, alone = (load(case, name).state_dict() for name in ("t.pt", "unfused.pt"))
+    assert_close(fused, alone, 1e-5)
+    for k, mine in enumerate(case.members()):
+        net = case.make(k)
+        net.a.requires_grad_(False)
+        optimizer = sgd([p for p in net.parameters() if p.requires_grad], k)
+        for _ in range(8):
+            optimizer.zero_grad()
+            nn.functional.mse_loss(net(case.x), case.y).backward()
+            optimizer.step()
+        assert_close(mine, state(net), 1e-5, moved_from=state(case.make(k)), what=f"member {k}")
+        assert torch.equal(mine["a.weight"], before["a.weight"])
+
+
+def test_averages_of_weights(tmp_path):
+    """--swa measures batch norms anew, which it cannot where only some members have them."""
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    compare_with_runs_alone(case_of("hidden_width", tmp_path / "a"), "--swa", "3", alone=lambda k, options: options)
+    done = case_of("batch_norm_or_none", tmp_path / "b").run("--swa", "3", ok=False)
+    assert done.returncode == 3 and "cannot be measured anew" in done.stderr
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "lamb", "lars", "lion", "rmsprop", "adagrad", "adadelta", "nadam", "radam", "adamax", "rprop",
