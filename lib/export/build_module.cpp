@@ -3,6 +3,7 @@
 #include "lib/export/fused_json.h"
 #include "lib/export/fused_text.h"
 #include "lib/export/grad_mode.h"
+#include "lib/export/gradient_reach.h"
 #include "lib/export/module_tree.h"
 #include "lib/export/state.h"
 #include "lib/export/varying.h"
@@ -130,11 +131,11 @@ void refuseZeroForNone(const Builder& b, const CanonicalGraph& canonical,
            (decision.op == "prim::If" || decision.op == "prim::Loop");
   });
   if (own == decisions.end()) return;
+  const auto surely = reachedByGradients(canonical, Branches::Surely);
+  const auto maybe = reachedByGradients(canonical, Branches::Maybe);
   for (const size_t slot : trainableSlots(b.model)) {
-    const auto& uses = canonical.slotInput(slot)->uses();
-    const bool always = std::ranges::any_of(
-        uses, [&](const auto& use) { return use.user->owningBlock() == canonical.graph->block(); });
-    if (always) continue;
+    const Value* parameter = canonical.slotInput(slot);
+    if (surely.contains(parameter) || !maybe.contains(parameter)) continue;
     Message message = unsupported("'" + b.model.prototype.slots[slot].name +
                                       "' is read only where a member's own data decide it, and " +
                                       b.model.optimizer->name + " moves what has no gradient",
