@@ -89,6 +89,7 @@ Value* VaryingEmitter::wide(size_t i) {
   if (!from || !to) refuse("the dtype of an operand is not known");
   at::ScalarType wanted = *from;
   if (at::isIntegralType(*from, true) && at::isFloatingType(*to)) wanted = *to;
+  if (*from == at::kBool) wanted = *to;  // beside a number: 2 is not True
   if (isHalf(wanted)) wanted = at::kFloat;
   if (wanted == *from) return x;
   return emit("aten::to", {x, static_cast<int64_t>(wanted)}, x, wanted);

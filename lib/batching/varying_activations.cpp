@@ -77,13 +77,13 @@ Values hardshrink(VaryingEmitter& e) {
   return {e.narrow(where(e, small, e.emit("aten::zeros_like", {x}, x), x, x))};
 }
 
-// x > l ? x - l : x < -l ? x + l : 0
+// x > l ? x - l : x < -l ? x + l : 0, and nan for nan
 Values softshrink(VaryingEmitter& e) {
   Value* x = e.wide(0);
   Value* l = e.number("lambd", x);
   Value* minus = e.emit("aten::neg", {l}, l);
-  Value* low = where(e, compare(e, "aten::lt", x, minus), e.emit("aten::add", {x, l}, x),
-                     e.emit("aten::zeros_like", {x}, x), x);
+  Value* zero = where(e, compare(e, "aten::ne", x, x), x, e.emit("aten::zeros_like", {x}, x), x);
+  Value* low = where(e, compare(e, "aten::lt", x, minus), e.emit("aten::add", {x, l}, x), zero, x);
   Value* high = e.emit("aten::sub", {x, l}, x);
   return {e.narrow(where(e, compare(e, "aten::gt", x, l), high, low, x))};
 }

@@ -32,16 +32,18 @@ Values withNumber(VaryingEmitter& e) {
                           dtypeOf(x), keywords))};
 }
 
-/// A comparison: a fractional number with an integer tensor is compared in f32.
+/// A comparison: a fractional number with an integer tensor is compared in f32, a whole one with
+/// a bool in i64; beside a half it is rounded to a half.
 Values comparison(VaryingEmitter& e) {
   Value* x = e.input(0);
   Value* number = e.raw("other");
   const bool fractional = dtypeOf(number) == at::kDouble;
   const auto dtype = dtypeOf(x);
   if (!dtype) e.refuse("the dtype of an operand is not known");
-  const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
-  if (half || (fractional && !at::isFloatingType(*dtype))) {
+  if (fractional && !at::isFloatingType(*dtype)) {
     x = e.emit("aten::to", {x, static_cast<int64_t>(at::kFloat)}, x, at::kFloat);
+  } else if (dtype == at::kBool) {
+    x = e.emit("aten::to", {x, static_cast<int64_t>(at::kLong)}, x, at::kLong);
   }
   return {e.emit(e.node()->kind().toQualString(), {x, e.number("other", x)}, e.result())};
 }
@@ -72,12 +74,16 @@ Values accumulate(VaryingEmitter& e, const std::string& op) {
 Values addcmul(VaryingEmitter& e) { return accumulate(e, "aten::mul"); }
 Values addcdiv(VaryingEmitter& e) { return accumulate(e, "aten::div"); }
 
-/// beta self + alpha (m1 m2)
+/// beta self + alpha (m1 m2); beta = 0 leaves out self, even where it is not a number.
 Values matrixSum(VaryingEmitter& e, const std::string& product_op) {
   Value* self = e.input(0);
   Value* product = e.emit(product_op, {e.input(1), e.input(2)}, e.result());
   product = e.emit("aten::mul", {product, e.number("alpha", product)}, product);
-  Value* kept = e.emit("aten::mul", {self, e.number("beta", self)}, self);
+  Value* beta = e.numberTensor("beta", self);
+  Value* counts = e.emit("aten::ne", {beta, 0}, beta, at::kBool);
+  Value* kept =
+      e.emit("aten::where", {counts, self, e.emit("aten::zeros_like", {self}, self)}, self);
+  kept = e.emit("aten::mul", {kept, beta}, kept);
   return {e.emit("aten::add", {kept, product}, e.result())};
 }
 Values addmm(VaryingEmitter& e) { return matrixSum(e, "aten::mm"); }
@@ -131,14 +137,14 @@ Values pad(VaryingEmitter& e) {
   return {e.emit("aten::where", {inside, padded, e.number("value", x)}, e.result())};
 }
 
-// The op with zero of the same kind, plus the number.
+// The op with zero of the same kind, and the number for every zero: added to it, -0.0 were 0.0.
 Values fill(VaryingEmitter& e) {
   std::vector<Value*> inputs = e.inputs();
-  const size_t i = e.indexOf("fill_value");
-  const bool fractional = inputs[i]->type()->kind() == c10::TypeKind::FloatType;
-  inputs[i] = fractional ? e.literal(0.0) : e.literal(0);
+  const bool fractional = dtypeOf(e.raw("fill_value")) == at::kDouble;
+  inputs[e.indexOf("fill_value")] = fractional ? e.literal(0.0) : e.literal(0);
   Value* zeros = e.again(inputs)->output();
-  return {e.emit("aten::add", {zeros, e.number("fill_value", zeros)}, e.result())};
+  Value* everywhere = e.emit("aten::eq", {zeros, 0}, zeros, at::kBool);
+  return {e.emit("aten::where", {everywhere, e.number("fill_value", zeros), zeros}, e.result())};
 }
 
 }  // namespace
