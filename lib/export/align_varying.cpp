@@ -75,7 +75,7 @@ Member unfusedMember(const FusedModel& model, size_t k) {
   for (const bool eval : {false, true}) {
     CanonicalGraph& canonical = eval ? member.eval : member.train;
     canonical.graph = canonical.graph->copy();
-    writeNumbers(*canonical.graph, model, eval, k);
+    writeNumbers(*canonical.graph, model.varying, eval, k);
   }
   return member;
 }

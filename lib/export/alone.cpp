@@ -64,7 +64,7 @@ CanonicalGraph ownGraph(const FusedModel& model, size_t k, bool eval, NodeCopies
   const PartialMember& mine = model.partial.at(k);
   const CanonicalGraph& all = eval ? model.prototype.eval : model.prototype.train;
   const std::shared_ptr<Graph> numbered = all.graph->copy();
-  writeNumbers(*numbered, model, eval, k);
+  writeNumbers(*numbered, model.varying, eval, k);
   NodeCopies of_numbered;
   CanonicalGraph made;
   made.graph = takeVariant(*numbered, mine.variant, copies ? &of_numbered : nullptr);

@@ -102,7 +102,7 @@ Module memberModule(const FusedModel& model, size_t k) {
   const std::string train = free("forward_train"), eval = free("forward_eval");
   const auto add = [&](const CanonicalGraph& canonical, const std::string& name) {
     const std::shared_ptr<Graph> body = canonical.graph->copy();
-    writeNumbers(*body, model, &canonical == &member.eval, k);
+    writeNumbers(*body, model.varying, &canonical == &member.eval, k);
     const auto read = [&](Graph& graph, Value* self, size_t slot) -> Value* {
       if (member.slots[slot].role == Role::Constant) return graph.insertConstant(tensors[slot]);
       Value* tensor = insertRead(graph, self, member.slots[slot].name);

@@ -70,8 +70,8 @@ Node* varyingNode(const Graph& graph, const VaryingNumber::Place& place) {
                               " of the graph, as the list of varying numbers says"));
 }
 
-void writeNumbers(Graph& graph, const FusedModel& model, bool eval, size_t k) {
-  for (const VaryingNumber& number : model.varying) {
+void writeNumbers(Graph& graph, const std::vector<VaryingNumber>& numbers, bool eval, size_t k) {
+  for (const VaryingNumber& number : numbers) {
     const at::Tensor value = number.values.select(0, static_cast<int64_t>(k));
     for (const VaryingNumber::Place& place : number.places) {
       if (place.eval != eval) continue;

@@ -17,7 +17,7 @@ std::vector<VaryingNumber> varyingNumbers(const Certificate& certificate, const 
 Node* varyingNode(const Graph& graph, const VaryingNumber::Place& place);
 
 /// Member k's own graph: the literals at the places are member k's numbers.
-void writeNumbers(Graph& graph, const FusedModel& model, bool eval, size_t k);
+void writeNumbers(Graph& graph, const std::vector<VaryingNumber>& numbers, bool eval, size_t k);
 
 /// Appends one input per entry of `model.varying` to `graph`, 0-d, and rewrites the ops that read
 /// it (lib/batching/varying.h).
