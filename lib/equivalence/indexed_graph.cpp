@@ -21,7 +21,8 @@ bool isCommutative(const IndexedNode& node, const std::vector<IndexedNode>& node
   static const std::set<std::string> always = {
       "aten::mul.Tensor",         "aten::eq.Tensor",         "aten::ne.Tensor",
       "aten::logical_and",        "aten::logical_or",        "aten::logical_xor",
-      "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor"};
+      "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor",
+      "aten::__and__.Tensor",     "aten::__or__.Tensor",     "aten::__xor__.Tensor"};
   if (always.count(node.label) != 0) return true;
   if (node.label != "aten::add.Tensor" || node.operands.size() != 3) return false;
   const Wire alpha = node.operands[2];

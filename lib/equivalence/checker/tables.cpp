@@ -61,7 +61,8 @@ bool isCommutative(const Table& table, const NodeFacts& facts) {
   static const std::set<std::string> always = {
       "aten::mul.Tensor",         "aten::eq.Tensor",         "aten::ne.Tensor",
       "aten::logical_and",        "aten::logical_or",        "aten::logical_xor",
-      "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor"};
+      "aten::bitwise_and.Tensor", "aten::bitwise_or.Tensor", "aten::bitwise_xor.Tensor",
+      "aten::__and__.Tensor",     "aten::__or__.Tensor",     "aten::__xor__.Tensor"};
   if (always.count(facts.text) != 0) return true;
   if (facts.text != "aten::add.Tensor") return false;
   const Value* alpha = facts.node->inputs()[2];
