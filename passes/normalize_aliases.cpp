@@ -177,11 +177,32 @@ void normalizeConvolution(Graph& graph, Node* node, const Spelling& spelling) {
   node->destroy();
 }
 
+bool isSlice(const Node* node) {
+  return (node->kind() == c10::aten::slice || node->kind() == c10::aten::slice_scatter) &&
+         node->output()->type()->kind() == c10::TypeKind::TensorType;
+}
+
+/// The ends that are left out, as a trace writes them.
+void normalizeSlice(Graph& graph, Node* node) {
+  const int64_t all = std::numeric_limits<int64_t>::max();
+  for (const auto& [name, number] : {std::pair{"start", int64_t{0}}, std::pair{"end", all}}) {
+    const size_t i = *node->schema().argumentIndexWithName(name);
+    const auto literal = torch::jit::toIValue(node->input(i));
+    if (!literal || !literal->isNone()) continue;
+    const torch::jit::WithInsertPoint here(node);
+    node->replaceInput(i, graph.insertConstant(number));
+  }
+}
+
 void normalizeBlock(Graph& graph, torch::jit::Block& block) {
   for (auto it = block.nodes().begin(); it != block.nodes().end();) {
     Node* node = *it++;
     for (torch::jit::Block* inner : node->blocks()) normalizeBlock(graph, *inner);
-    if (const Spelling* spelling = spellingOf(node)) normalizeConvolution(graph, node, *spelling);
+    const Spelling* spelling = spellingOf(node);
+    if (spelling)
+      normalizeConvolution(graph, node, *spelling);
+    else if (isSlice(node))
+      normalizeSlice(graph, node);
   }
 }
 
@@ -204,6 +225,8 @@ Pass normalize_aliases() {
           "                                         ==>  convolution(x, w, b, s, p, d, True, o, "
           "g)\n"
           "    _convolution(x, ..., g, flags)       ==>  convolution(x, ..., g)\n"
+          "    slice(x, d, None, None, step)        ==>  slice(x, d, 0, 9223372036854775807, "
+          "step)\n"
           "\n"
           "for 1, 2 and 3 dims. Lists get one entry per spatial dim. padding='valid' is 0; "
           "padding='same' is\n"
