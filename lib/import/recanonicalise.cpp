@@ -54,12 +54,15 @@ std::vector<std::vector<int64_t>> checkBatchSize(const Member& member,
       values[inputs[i]] = exampleOf(member.inputs[i], n);
       continue;
     }
-    const TensorSlot& slot = member.slots.at(i - canonical.n_inputs);
+    TensorSlot slot = member.slots.at(i - canonical.n_inputs);
+    const auto type = inputs[i]->type()->expect<c10::TensorType>();
     if (slot.role == Role::Constant && slot.value.defined()) {
+      // In a fused model it has a row per member: of rank 1, it would take part in type promotion.
+      if (slot.value.dim() > static_cast<int64_t>(*type->dim()))
+        slot.value = slot.value.select(0, 0);
       values[inputs[i]] = exampleOf(slot);
       continue;
     }
-    const auto type = inputs[i]->type()->expect<c10::TensorType>();
     values[inputs[i]] = at::empty(*type->sizes().concrete_sizes(),
                                   at::TensorOptions(*type->scalarType()).device(at::kMeta));
   }

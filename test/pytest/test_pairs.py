@@ -165,6 +165,8 @@ CARRIED = {
     "script number that is none": ("y = b + torch.nan_to_num(F.softshrink(torch.where(b > 0, a, float('nan')), 0.1), nan=0.7)",
                                    "y = b + torch.nan_to_num(F.softshrink(torch.where(b > 0, a, float('nan')), 0.3), nan=0.7)"),
     "beta of zero": ("y = torch.addmm(torch.log((a - a).detach()), b, self.w.detach(), beta=0) + b" + W, "y = torch.addmm(torch.log((a - a).detach()), b, self.w.detach(), beta=0, alpha=2) + b" + W),
+    "number times a sum": ("y = b + a.sum() * 0.1", "y = b + a.sum() * 0.3", "y = b + a.sum() * -1.5"),
+    "tables of two members": ("y = a * torch.tensor([0.1, 2.0, 3.0])", "y = a * torch.tensor([0.2, 2.0, 3.0])"),
     "norm order": ("y = a * torch.linalg.vector_norm(b, 2.0, 1, keepdim=True)", "y = a * torch.linalg.vector_norm(b, float('inf'), 1, keepdim=True)",
                    "y = a * torch.linalg.vector_norm(b, 1, 1, keepdim=True)"),
 }
