@@ -41,7 +41,8 @@ struct Numbers {
 
   static bool isComputedIn(const Node* node, const Value* x) {
     const auto dtype = dtypeOf(x);
-    const bool floating = dtype == at::kFloat || dtype == at::kDouble;
+    // Halves too: beside a number they compute in f32, beside its tensor per member in halves.
+    const bool floating = dtype && at::isFloatingType(*dtype);
     return floating && (isComparison(node) || dtypeOf(node->output()) == dtype);
   }
 };

@@ -167,6 +167,7 @@ CARRIED = {
     "beta of zero": ("y = torch.addmm(torch.log((a - a).detach()), b, self.w.detach(), beta=0) + b" + W, "y = torch.addmm(torch.log((a - a).detach()), b, self.w.detach(), beta=0, alpha=2) + b" + W),
     "number times a sum": ("y = b + a.sum() * 0.1", "y = b + a.sum() * 0.3", "y = b + a.sum() * -1.5"),
     "tables of two members": ("y = a * torch.tensor([0.1, 2.0, 3.0])", "y = a * torch.tensor([0.2, 2.0, 3.0])"),
+    "half times number": ("y = (a.bfloat16() * 0.1).float()", "y = (a.bfloat16() * 0.3).float()", "y = (a.bfloat16() * 0.7).float()"),
     "norm order": ("y = a * torch.linalg.vector_norm(b, 2.0, 1, keepdim=True)", "y = a * torch.linalg.vector_norm(b, float('inf'), 1, keepdim=True)",
                    "y = a * torch.linalg.vector_norm(b, 1, 1, keepdim=True)"),
 }
